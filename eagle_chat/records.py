@@ -1,0 +1,84 @@
+"""Plain data about decoding: what the engine thread hands to the screen, to traces and to summaries.
+
+No torch here: everything is a Python scalar, bytes or a tuple, so records can be kept, queued, pickled and written.
+Words are those of `engine`: a *round* is one target forward; its *draft tree* has the last committed token as root.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A candidate the drafter drew that did not go to the target.
+
+    `parent` counts through the kept nodes first and then through `TreeRecord.dropped`: below `len(tokens)` it is a
+    kept node, from there on it is `dropped[parent - len(tokens)]`.
+    """
+
+    token: int
+    text: bytes
+    parent: int
+    confidence: float
+    value: float
+    expanded: bool  # it was given children before the rerank dropped it
+
+
+@dataclass(frozen=True, slots=True)
+class TreeRecord:
+    """One round's draft tree as the target saw it. Node 0 is the root; every parent precedes its children."""
+
+    tokens: tuple[int, ...]
+    texts: tuple[bytes, ...]  # the bytes each token stands for; may be part of a UTF-8 character
+    parents: tuple[int, ...]  # parents[0] == -1
+    values: tuple[float, ...] | None = None  # cumulative draft log-probability, root 0.0; None: no probabilities
+    target: tuple[float, ...] | None = None  # the target's probability of a node given its parent, root 1.0
+    dropped: tuple[Dropped, ...] = ()  # the best of what was drawn and not kept; never all of it
+    drawn: tuple[int, ...] = ()  # how many candidates were drawn at depth 1, 2, …
+    cutoff: float | None = None  # value of the last node kept where some were not
+
+    def depth(self, node: int) -> int:
+        """Edges between the root and `node`."""
+        steps = 0
+        while (node := self.parents[node]) >= 0:
+            steps += 1
+        return steps
+
+    def depths(self) -> list[int]:
+        """Depth of every node, root 0."""
+        depths = [0] * len(self.parents)
+        for node, parent in enumerate(self.parents[1:], start=1):
+            depths[node] = depths[parent] + 1
+        return depths
+
+    def children(self) -> list[list[int]]:
+        """Children of every node, in node order."""
+        children: list[list[int]] = [[] for _ in self.parents]
+        for node, parent in enumerate(self.parents[1:], start=1):
+            children[parent].append(node)
+        return children
+
+
+@dataclass(frozen=True, slots=True)
+class RoundRecord:
+    """What one round committed. Round 0 is the prefill: it commits one token and has a tree of the root alone."""
+
+    index: int
+    new: tuple[int, ...]  # token ids committed by this round: accepted path, then the bonus, after cutting
+    texts: tuple[bytes, ...]  # their bytes
+    tree: TreeRecord
+    path: tuple[int, ...]  # the root, then the accepted nodes that were committed: len(path) == accepted + 1
+    bonus: int | None  # index in `new` of the target's own token; None when the cut removed it
+    bonus_target: float | None  # the target's probability of that token, where known
+    draft_ms: float  # engine clock
+    verify_ms: float
+    other_ms: float
+
+    @property
+    def accepted(self) -> int:
+        """Drafted tokens committed by this round."""
+        return len(self.new) - (self.bonus is not None)
+
+    @property
+    def ms(self) -> float:
+        """Engine time of the whole round, milliseconds."""
+        return self.draft_ms + self.verify_ms + self.other_ms
