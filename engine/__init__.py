@@ -1,0 +1,54 @@
+"""A lossless speculative decoding engine for batch size 1: token ids in, token ids and rounds out.
+
+    engine = Engine(StockTarget(model), {"eagle2": Eagle2(head, nodes=8, depth=3, beam=4)})
+    for event in engine.generate(prompt_ids, GenerationSettings(temperature=0.7, seed=1), method="eagle2"):
+        ...
+
+It knows torch and transformers; it knows no tokenizer, no prompt format and no terminal.
+
+Words. *Committed* tokens are final; the last one is *pending*: final, but not in the KV cache yet. It is the
+*root* of the next *draft tree*. A *round* is propose, verify, accept, keep: one target forward. Drafted nodes
+that the target confirms are
+*accepted*; the *bonus* is the target's own token that ends each round. A *feature* is the hidden state a head
+reads; a node's *confidence* is the drafter's probability of it given its parent, its *value* the product
+along its path.
+
+Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature width, T committed tokens, K
+beam. p is the target's probability, q the drafter's.
+"""
+
+from engine.checkpoints import CheckpointError, load_eagle_head
+from engine.drafters import Drafter, NoDrafter
+from engine.drafters.eagle2 import Eagle2
+from engine.drafters.lookup import PromptLookup
+from engine.drafters.model import DraftModel
+from engine.generate import Engine, Prefill, PromptTooLongError, Round, Timing
+from engine.load import LoadError, load_model, pick_device, pick_dtype
+from engine.sampling import GenerationSettings, Sampler
+from engine.target import StockTarget, UnsupportedModelError
+from engine.tree import DraftTree, Growth
+
+__all__ = [
+    "CheckpointError",
+    "DraftModel",
+    "DraftTree",
+    "Drafter",
+    "Eagle2",
+    "Engine",
+    "GenerationSettings",
+    "Growth",
+    "LoadError",
+    "NoDrafter",
+    "Prefill",
+    "PromptLookup",
+    "PromptTooLongError",
+    "Round",
+    "Sampler",
+    "StockTarget",
+    "Timing",
+    "UnsupportedModelError",
+    "load_eagle_head",
+    "load_model",
+    "pick_device",
+    "pick_dtype",
+]

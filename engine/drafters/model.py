@@ -1,0 +1,59 @@
+"""A small causal LM of the same vocabulary as drafter, drafting greedily."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from engine.sampling import Sampler
+from engine.target import StockTarget, shared_prefix
+from engine.tree import DraftTree
+
+
+class DraftModel:
+    """A chain of `depth` tokens, each the draft model's most likely one.
+
+    A greedy draft is chosen, not sampled, so the walk verifies it like any other tree.
+    """
+
+    taps: tuple[int, ...] = ()
+
+    def __init__(self, model: StockTarget, vocabulary: int, depth: int) -> None:
+        if model.vocabulary != vocabulary:
+            raise ValueError(
+                f"the draft model has a vocabulary of {model.vocabulary} tokens and the target one of "
+                f"{vocabulary}: choose a draft model of the target's family"
+            )
+        if depth < 1:
+            raise ValueError(f"depth must be 1 or larger, not {depth}")
+        self.model = model
+        self.depth = depth
+        self._drafted: list[int] = []  # tokens in the draft model's cache, its own drafts included
+
+    def observe(self, tokens: list[int], features: Tensor | None, logits: Tensor, path: list[int]) -> None:
+        """Drop the drafts that were not committed and read what else was, up to the pending token."""
+        known = tokens[: min(len(tokens) - 1, self.model.context)]
+        self._rewind(shared_prefix(self._drafted, known))
+        self._extend(known[self.model.length :])
+
+    def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
+        """Root, then `depth` greedy tokens, fewer at the end of the draft model's context."""
+        chain = [tokens[-1]]
+        for _ in range(min(self.depth, self.model.context - self.model.length)):
+            chain.append(self._extend(chain[-1:]))
+        return DraftTree.chain(chain)
+
+    def rewind(self, length: int) -> None:
+        """Keep the KV of the first `length` tokens."""
+        self._rewind(min(length, self.model.length))
+
+    def _extend(self, tokens: list[int]) -> int:
+        """Cache `tokens`; the most likely next one."""
+        token = -1
+        for chunk in self.model.extend(tokens):
+            token = int(chunk.logits[-1].argmax())
+        self._drafted += tokens
+        return token
+
+    def _rewind(self, length: int) -> None:
+        self.model.rewind(length)
+        del self._drafted[length:]

@@ -1,0 +1,157 @@
+"""The target: a stock transformers model behind the few operations the loop needs.
+
+This file alone knows transformers' cache and mask internals (5.24). Positions are absolute; batch size is 1
+and the batch axis exists only here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+from transformers import DynamicCache, PreTrainedModel
+
+from engine.tree import DraftTree
+
+PREFILL_CHUNK = 512
+
+
+def shared_prefix(a: list[int], b: list[int]) -> int:
+    """How many leading tokens two sequences share."""
+    for i, (x, y) in enumerate(zip(a, b, strict=False)):
+        if x != y:
+            return i
+    return min(len(a), len(b))
+
+
+class UnsupportedModelError(ValueError):
+    """The model's architecture cannot do what the engine needs; the message says which and why."""
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Part of a prompt, after its forward."""
+
+    done: int  # tokens of this call cached so far
+    logits: Tensor  # [1, V], after the chunk's last token
+    features: Tensor | None  # [T, F], one row per token; None without taps
+
+
+class StockTarget:
+    """Any full-attention causal LM of transformers, with SDPA.
+
+    `taps` are the hidden states a head reads, in transformers' numbering (entry 0 the embeddings, -1 the
+    final normed state); several are concatenated along the last axis.
+    """
+
+    def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:
+        if model.config._attn_implementation != "sdpa":
+            # "eager" would add a boolean mask to the scores instead of applying it: wrong without a sign.
+            raise UnsupportedModelError(
+                f"the target must be loaded with SDPA, not {model.config._attn_implementation}"
+            )
+        self.model = model.eval()
+        self.taps = taps
+        self.cache = DynamicCache(config=model.config)
+        if any(self.cache.is_sliding) or not self.cache.is_croppable:
+            raise UnsupportedModelError(
+                f"{type(model).__name__} does not attend to its whole past (sliding-window or linear "
+                "attention), which tree verification needs: choose a model with full attention"
+            )
+        self.length = 0  # tokens in the KV cache
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        return self.model.device
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the LM head."""
+        return self.lm_head.weight.shape[0]
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the final hidden state."""
+        return self.model.config.get_text_config().hidden_size
+
+    @property
+    def context(self) -> int:
+        """Longest sequence the model was made for, tokens."""
+        return getattr(self.model.config.get_text_config(), "max_position_embeddings", None) or 2**31
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """Input embedding, shared with heads."""
+        return self.model.get_input_embeddings()
+
+    @property
+    def lm_head(self) -> nn.Linear:
+        """Output projection, shared with heads."""
+        return self.model.get_output_embeddings()
+
+    def extend(self, tokens: list[int], chunk: int = PREFILL_CHUNK) -> Iterator[Chunk]:
+        """Cache `tokens` after what is cached, `chunk` at a time."""
+        for start in range(0, len(tokens), chunk):
+            part = torch.tensor(tokens[start : start + chunk], device=self.device)
+            positions = torch.arange(self.length, self.length + len(part), device=self.device)
+            logits, features = self._forward(part, positions, mask=None, logits_to_keep=1)
+            self.length += len(part)
+            yield Chunk(start + len(part), logits, features)
+
+    def verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
+        """One forward over the whole tree.
+
+        Logits [N, V] and features [N, F]. Its N rows stay cached until `keep`.
+        """
+        depths = torch.tensor(tree.depths, device=self.device)
+        mask = None
+        if len(tree) > 1:
+            mask = torch.ones(1, 1, len(tree), self.length + len(tree), dtype=torch.bool, device=self.device)
+            mask[0, 0, :, self.length :] = tree.mask.to(self.device)
+        return self._forward(tree.tokens.to(self.device), self.length + depths, mask, logits_to_keep=0)
+
+    def keep(self, path: list[int]) -> None:
+        """Of the rows that `verify` cached, keep those of `path`, moved together; drop the rest.
+
+        Rotary positions need no change: a node's position was its depth already.
+        """
+        length = self.length + len(path)
+        if path != list(range(len(path))):
+            source = self.length + torch.tensor(path, device=self.device)
+            for layer in self.cache.layers:
+                rows = source.to(layer.keys.device)
+                layer.keys[..., self.length : length, :] = layer.keys[..., rows, :]
+                layer.values[..., self.length : length, :] = layer.values[..., rows, :]
+        self.rewind(length)
+
+    def rewind(self, length: int) -> None:
+        """Forget everything after the first `length` tokens.
+
+        Also rows that a broken forward left in some layers.
+        """
+        for layer in self.cache.layers:
+            if layer.is_initialized and layer.get_seq_length() > length:
+                layer.keys = layer.keys[..., :length, :]
+                layer.values = layer.values[..., :length, :]
+        self.length = length
+
+    def _forward(
+        self, tokens: Tensor, positions: Tensor, mask: Tensor | None, logits_to_keep: int
+    ) -> tuple[Tensor, Tensor | None]:
+        outputs = self.model(
+            input_ids=tokens[None],
+            position_ids=positions[None],
+            attention_mask=mask,
+            cache=self.cache,
+            logits_to_keep=logits_to_keep,
+            output_hidden_states=list(self.taps) if self.taps else False,
+        )
+        features = None
+        if self.taps:
+            features = torch.cat(
+                [outputs.hidden_states[tap][0].to(self.device) for tap in self.taps], dim=-1
+            )  # [N, F]
+        return outputs.logits[0], features

@@ -1,0 +1,96 @@
+"""The draft tree: what a drafter proposes and the target verifies in one forward."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Host(NamedTuple):
+    """A tree's tokens and parents as Python lists, copied from the device together."""
+
+    tokens: list[int]
+    parents: list[int]
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Everything an EAGLE-2 drafter drew before the rerank, in order of creation (P candidates)."""
+
+    tokens: Tensor  # [P] int64
+    parents: Tensor  # [P] int64, index into this pool; -1 for children of the root
+    values: Tensor  # [P] fp32, cumulative log-probability
+    expanded: Tensor  # [P] bool, was given children
+    kept: Tensor  # [P] bool, went to the target
+
+
+@dataclass(frozen=True)
+class DraftTree:
+    """Structure of arrays over N nodes. Node 0 is the root: the last committed token, not drafted.
+
+    `parents` is the single source of truth: `parents[0] == -1` and `parents[i] < i`; mask and depths derive
+    from it.
+    """
+
+    tokens: Tensor  # [N] int64
+    parents: Tensor  # [N] int64
+    values: Tensor | None = None  # [N] fp32 cumulative draft log-probability, root 0; None: no probabilities
+    growth: Growth | None = None  # for display
+
+    def __post_init__(self) -> None:
+        if self.tokens.shape != self.parents.shape or self.tokens.dim() != 1:
+            raise ValueError(
+                f"tokens {tuple(self.tokens.shape)} and parents {tuple(self.parents.shape)} differ"
+            )
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    @classmethod
+    def chain(cls, tokens: list[int], device: torch.device | str = "cpu") -> DraftTree:
+        """A tree without branches: `tokens[0]` is the root."""
+        return cls(torch.tensor(tokens, device=device), torch.arange(-1, len(tokens) - 1, device=device))
+
+    @cached_property
+    def host(self) -> Host:
+        """Tokens and parents as lists: the one device-to-host copy of a round."""
+        return Host(*torch.stack((self.tokens, self.parents)).tolist())
+
+    @cached_property
+    def depths(self) -> list[int]:
+        """Edges between the root and each node, [N]."""
+        depths = [0] * len(self)
+        for node, parent in enumerate(self.host.parents[1:], start=1):
+            depths[node] = depths[parent] + 1
+        return depths
+
+    @cached_property
+    def mask(self) -> Tensor:
+        """[N, N] bool: node i attends to node j iff j is i or an ancestor of i."""
+        mask = torch.eye(len(self), dtype=torch.bool)
+        for node, parent in enumerate(self.host.parents[1:], start=1):
+            mask[node] |= mask[parent]
+        return mask.to(self.tokens.device)
+
+    def child(self, node: int, token: int) -> int | None:
+        """The child of `node` that carries `token`: the first one, where a drafter proposes it twice."""
+        tokens, parents = self.host
+        for i in range(node + 1, len(tokens)):
+            if parents[i] == node and tokens[i] == token:
+                return i
+        return None
+
+    def clip(self, depth: int) -> DraftTree:
+        """The tree without the nodes deeper than `depth`, which could not be committed any more."""
+        if max(self.depths) <= depth:
+            return self
+        keep = [node for node, d in enumerate(self.depths) if d <= depth]
+        new_index = {old: new for new, old in enumerate(keep)}
+        new_index[-1] = -1
+        index = torch.tensor(keep, device=self.tokens.device)
+        parents = torch.tensor([new_index[self.host.parents[i]] for i in keep], device=self.tokens.device)
+        return DraftTree(self.tokens[index], parents, None if self.values is None else self.values[index])
