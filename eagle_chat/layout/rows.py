@@ -1,0 +1,124 @@
+"""Rows of text in roles, and the lines around every view of a tree: heading, legend, what was not kept."""
+
+from rich.cells import cell_len
+
+from eagle_chat.layout.states import NodeState, marks
+from eagle_chat.layout.tokens import fitted, truncate
+from eagle_chat.records import RoundRecord
+
+Segment = tuple[str, str]  # text, role
+Row = list[Segment]
+
+ROLES = (
+    *(state.value for state in NodeState),
+    "edge",  # lines between nodes
+    "edge-accepted",  # the same along the accepted path
+    "score",  # the two percentages
+    "label",  # words that explain
+    "heading",
+)
+
+
+def row_text(row: Row) -> str:
+    """The row without its roles."""
+    return "".join(text for text, _ in row)
+
+
+def row_width(row: Row) -> int:
+    """Cells that the row takes."""
+    return sum(cell_len(text) for text, _ in row)
+
+
+def clip(row: Row, width: int, ascii_only: bool = False) -> Row:
+    """The row cut to `width` cells, the last text shortened with an ellipsis."""
+    clipped: Row = []
+    for text, role in row:
+        cells = cell_len(text)
+        if cells > width:
+            clipped.append((truncate(text, width, ascii_only), role))
+            break
+        clipped.append((text, role))
+        width -= cells
+    return clipped
+
+
+def fitting(parts: list[Row], width: int) -> Row:
+    """The leading parts that fit whole into `width` cells, as one row."""
+    row: Row = []
+    for part in parts:
+        width -= row_width(part)
+        if width < 0:
+            break
+        row += part
+    return row
+
+
+def heading(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> Row:
+    """`── draft tree · round 7 · 36 drawn → 8 kept → 3 accepted + 1 bonus = 4 tokens ──`, or shorter."""
+    dot, arrow, line = ("-", "->", "-") if ascii_only else ("·", "→", "─")
+    titles = _titles(record, dot, arrow, verified)
+    title = next((title for title in titles if cell_len(title) + 4 <= width), titles[-1])
+    row = clip([(line * 2, "edge"), (f" {title} ", "heading")], width, ascii_only)
+    return [*row, (line * (width - row_width(row)), "edge")]
+
+
+def legend(width: int, ascii_only: bool = False) -> Row:
+    """What the glyphs and numbers mean, as many words as fit."""
+    mark = marks(ascii_only)
+    words: list[tuple[str, str]] = [
+        (f"{mark[NodeState.ACCEPTED]}accepted", "accepted"),
+        (f"{mark[NodeState.REJECTED]}rejected", "rejected"),
+        (f"{mark[NodeState.BONUS]}target's own", "bonus"),
+        (f"{mark[NodeState.UNREACHABLE]}unreachable", "unreachable"),
+        ("nn/mm draft%/target%", "score"),
+        (f"{mark[NodeState.ROOT]}root", "root"),
+        (f"{mark[NodeState.DROPPED]}drawn, not kept", "dropped"),
+        ("+n folded", "label"),
+    ]
+    gap = "  " if width >= 110 else " "
+    parts: list[Row] = [[(gap if order else " ", "label"), word] for order, word in enumerate(words)]
+    return fitting(parts, width)
+
+
+def not_kept(
+    record: RoundRecord, width: int, ascii_only: bool = False, shown: frozenset[int] = frozenset()
+) -> Row:
+    """How many candidates were drawn and not kept, and the best of them that are not in the picture."""
+    tree = record.tree
+    count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
+    if count == 0:
+        return []
+    expanded = sum(dropped.expanded for dropped in tree.dropped)
+    summary = f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "")
+    mark = marks(ascii_only)[NodeState.DROPPED]
+    rest = [dropped for index, dropped in enumerate(tree.dropped) if index not in shown]
+    best = sorted(rest, key=lambda dropped: -dropped.value)[:8]
+    parts: list[Row] = [
+        [(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best
+    ]
+    return fitting([clip([(summary, "label")], width, ascii_only), *parts], width)
+
+
+def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool) -> list[str]:
+    """What happened in this round, the longest wording first."""
+    name = "draft tree"
+    tokens = f"{len(record.new)} token" + "s" * (len(record.new) != 1)
+    if record.index == 0:
+        return [f"{name} {dot} prefill {dot} the target's first token", f"prefill {dot} first token"]
+    kept = len(record.tree.tokens) - 1
+    this = f"round {record.index} {dot}"
+    if kept == 0:
+        return [f"{name} {dot} {this} nothing drafted {arrow} {tokens}", f"{this} {tokens}"]
+    counts = f"{kept} kept {arrow}"
+    if record.tree.drawn:
+        counts = f"{sum(record.tree.drawn)} drawn {arrow} {counts}"
+    if not verified:
+        return [f"{name} {dot} {this} {counts} to be verified", f"{this} {kept} to be verified"]
+    bonus = " + 1 bonus" if record.bonus is not None else ", cut"
+    sum_up = f"{record.accepted} accepted{bonus} = {tokens}"
+    return [
+        f"{name} {dot} {this} {counts} {sum_up}",
+        f"{this} {counts} {sum_up}",
+        f"{this} {sum_up}",
+        f"{this} {tokens}",
+    ]

@@ -1,0 +1,1 @@
+"""Thin Textual widgets: each paints rows that `eagle_chat.layout` made."""
