@@ -1,4 +1,7 @@
-"""eagle-chat: terminal chat with a live view of speculative decoding. Importing this package imports no torch."""
+"""eagle-chat.
+
+Terminal chat with a live view of speculative decoding. Importing this package imports no torch.
+"""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,7 +1,8 @@
 """Plain data about decoding: what the engine thread hands to the screen, to traces and to summaries.
 
-No torch here: everything is a Python scalar, bytes or a tuple, so records can be kept, queued, pickled and written.
-Words are those of `engine`: a *round* is one target forward; its *draft tree* has the last committed token as root.
+No torch here: everything is a Python scalar, bytes or a tuple, so records can be kept, queued, pickled and
+written. Words are those of `engine`: a *round* is one target forward; its *draft tree* has the last committed
+token as root.
 """
 
 from dataclasses import dataclass
@@ -11,8 +12,8 @@ from dataclasses import dataclass
 class Dropped:
     """A candidate the drafter drew that did not go to the target.
 
-    `parent` counts through the kept nodes first and then through `TreeRecord.dropped`: below `len(tokens)` it is a
-    kept node, from there on it is `dropped[parent - len(tokens)]`.
+    `parent` counts through the kept nodes first and then through `TreeRecord.dropped`: below `len(tokens)` it
+    is a kept node, from there on it is `dropped[parent - len(tokens)]`.
     """
 
     token: int
@@ -30,7 +31,9 @@ class TreeRecord:
     tokens: tuple[int, ...]
     texts: tuple[bytes, ...]  # the bytes each token stands for; may be part of a UTF-8 character
     parents: tuple[int, ...]  # parents[0] == -1
-    values: tuple[float, ...] | None = None  # cumulative draft log-probability, root 0.0; None: no probabilities
+    values: tuple[float, ...] | None = (
+        None  # cumulative draft log-probability, root 0.0; None: no probabilities
+    )
     target: tuple[float, ...] | None = None  # the target's probability of a node given its parent, root 1.0
     dropped: tuple[Dropped, ...] = ()  # the best of what was drawn and not kept; never all of it
     drawn: tuple[int, ...] = ()  # how many candidates were drawn at depth 1, 2, …
@@ -60,7 +63,10 @@ class TreeRecord:
 
 @dataclass(frozen=True, slots=True)
 class RoundRecord:
-    """What one round committed. Round 0 is the prefill: it commits one token and has a tree of the root alone."""
+    """What one round committed.
+
+    Round 0 is the prefill: it commits one token and has a tree of the root alone.
+    """
 
     index: int
     new: tuple[int, ...]  # token ids committed by this round: accepted path, then the bonus, after cutting

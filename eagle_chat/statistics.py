@@ -1,8 +1,8 @@
 """The numbers on screen and in summaries, each defined once.
 
-tau                 (new tokens - 1) / rounds: committed tokens per target forward, the prefill's token excluded
-tokens per second   (new tokens - 1) / decode time, on the engine's clock; prefill apart
-accepted by depth   of the rounds whose tree had a node at depth d, the share that accepted one there
+tau                 (new tokens - 1) / rounds: committed tokens per target forward, the prefill's token
+excluded tokens per second   (new tokens - 1) / decode time, on the engine's clock; prefill apart accepted by
+depth   of the rounds whose tree had a node at depth d, the share that accepted one there
 """
 
 from collections import deque

@@ -17,24 +17,35 @@ Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature w
 beam. p is the target's probability, q the drafter's.
 """
 
-from engine.checkpoints import CheckpointError, load_eagle_head
+from engine.checkpoints import load_eagle_head
 from engine.drafters import Drafter, NoDrafter
-from engine.drafters.eagle2 import Eagle2
+from engine.drafters.eagle2 import Eagle2, check_tree_size
 from engine.drafters.lookup import PromptLookup
 from engine.drafters.model import DraftModel
-from engine.generate import Engine, Prefill, PromptTooLongError, Round, Timing
-from engine.load import LoadError, load_model, pick_device, pick_dtype
+from engine.errors import (
+    CheckpointError,
+    CorruptFileError,
+    EngineError,
+    LoadError,
+    PromptTooLongError,
+    SettingsError,
+    UnsupportedModelError,
+)
+from engine.generate import Engine, Prefill, Round, Timing
+from engine.load import load_model, pick_device, pick_dtype
 from engine.sampling import GenerationSettings, Sampler
-from engine.target import StockTarget, UnsupportedModelError
+from engine.target import StockTarget
 from engine.tree import DraftTree, Growth
 
 __all__ = [
     "CheckpointError",
+    "CorruptFileError",
     "DraftModel",
     "DraftTree",
     "Drafter",
     "Eagle2",
     "Engine",
+    "EngineError",
     "GenerationSettings",
     "Growth",
     "LoadError",
@@ -44,9 +55,11 @@ __all__ = [
     "PromptTooLongError",
     "Round",
     "Sampler",
+    "SettingsError",
     "StockTarget",
     "Timing",
     "UnsupportedModelError",
+    "check_tree_size",
     "load_eagle_head",
     "load_model",
     "pick_device",

@@ -17,13 +17,10 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine.drafters.eagle_head import EagleHead, HeadShape
+from engine.errors import CheckpointError, CorruptFileError
 from engine.target import StockTarget
 
 FILES = ("model.safetensors", "pytorch_model.bin")
-
-
-class CheckpointError(ValueError):
-    """A head cannot be used; the message names file, tensor, target and what to do."""
 
 
 def load_eagle_head(folder: Path, target: StockTarget, target_name: str) -> EagleHead:
@@ -54,9 +51,9 @@ def _read_config(file: Path) -> dict[str, Any]:
             f"{file} is missing: a draft head is a folder with config.json and weights"
         ) from None
     except (ValueError, OSError) as error:
-        raise CheckpointError(f"{file} cannot be read as JSON ({error}): fetch the head again") from None
+        raise CorruptFileError(f"{file} cannot be read as JSON ({error}): fetch the head again") from None
     if not isinstance(config, dict):
-        raise CheckpointError(f"{file} holds no JSON object: fetch the head again")
+        raise CorruptFileError(f"{file} holds no JSON object: fetch the head again")
     return config
 
 
@@ -70,7 +67,7 @@ def _read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except (SafetensorError, UnpicklingError, RuntimeError, EOFError, OSError, ValueError, KeyError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise CheckpointError(f"{file} cannot be read ({reason}): fetch the head again") from None
+        raise CorruptFileError(f"{file} cannot be read ({reason}): fetch the head again") from None
     if not isinstance(loaded, dict) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
         raise CheckpointError(f"{file} is not a table of tensors: give a folder with a draft head")
     return loaded, file
@@ -121,8 +118,8 @@ def _head_shape(config: dict[str, Any], tensors: dict[str, Tensor], file: Path) 
     head_dim = config.get("head_dim") or rows[0] // heads
     if rows != [heads * head_dim, kv_heads * head_dim] or head_dim % 2:
         raise CheckpointError(
-            f"{file}: q_proj and k_proj have {rows[0]} and {rows[1]} rows, which does not fit the {heads} heads "
-            f"and {kv_heads} kv heads of its config.json: fetch the head again"
+            f"{file}: q_proj and k_proj have {rows[0]} and {rows[1]} rows, which does not fit the "
+            f"{heads} heads and {kv_heads} kv heads of its config.json: fetch the head again"
         )
     scaling = config.get("rope_scaling") or {}
     if scaling.get("type", scaling.get("rope_type", "default")) != "default":

@@ -11,15 +11,12 @@ import torch
 from torch import Tensor
 
 from engine.drafters import Drafter, NoDrafter
+from engine.errors import PromptTooLongError, SettingsError
 from engine.features import FeatureStore
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget, shared_prefix
 from engine.tree import DraftTree
 from engine.verify import accept
-
-
-class PromptTooLongError(ValueError):
-    """The prompt leaves no room in the model's context."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +73,10 @@ class Round:
     def probabilities(self) -> list[float]:
         """The target's probability of each node given its parent, [N]; 1 for the root."""
         tokens, parents = self.tree.host
+        if self.sampler.greedy:
+            scores = self.logits.float()
+            log_p = scores[parents[1:], tokens[1:]] - scores.logsumexp(-1)[parents[1:]]
+            return [1.0, *log_p.exp().tolist()]
         result = [1.0] * len(tokens)
         prefixes = [self.tokens[: self.start]]
         for node in range(1, len(tokens)):
@@ -103,7 +104,7 @@ class Engine:
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
         taps = {drafter.taps for drafter in self.drafters.values() if drafter.taps}
         if len(taps) > 1:
-            raise ValueError(f"the drafters read different hidden states: {sorted(taps)}")
+            raise SettingsError(f"the drafters read different hidden states: {sorted(taps)}")
         self.target.taps = taps.pop() if taps else ()
         self.features = FeatureStore() if self.target.taps else None
         self.tokens: list[int] = []  # committed, the pending one last
@@ -116,16 +117,16 @@ class Engine:
     @torch.inference_mode()
     def generate(
         self, prompt: list[int], settings: GenerationSettings, method: str = "none"
-    ) -> Iterator[Prefill | Round]:
+    ) -> Generator[Prefill | Round, None, None]:
         """Decode after `prompt`, reusing what is cached of it. Close the generator to stop between rounds.
 
-        Raises ValueError for an empty prompt, PromptTooLongError where no token would fit.
+        Raises SettingsError for an empty prompt, PromptTooLongError where no token would fit.
         """
         if not prompt:
-            raise ValueError("the prompt is empty")
+            raise SettingsError("the prompt is empty")
         if len(prompt) >= self.target.context:
             raise PromptTooLongError(
-                f"the prompt has {len(prompt)} tokens, the model a context of {self.target.context}: shorten it"
+                f"the prompt has {len(prompt)} tokens and the context holds {self.target.context}: shorten it"
             )
         try:
             yield from self._decode(prompt, settings, self.drafters[method])
@@ -189,9 +190,9 @@ class Engine:
         self._rewind(reuse)
         self.tokens = prompt[:reuse]
         for chunk in self.target.extend(prompt[reuse:]):
-            self.tokens = prompt[: reuse + chunk.done]
             if self.features is not None and chunk.features is not None:
                 self.features.append(chunk.features)
+            self.tokens = prompt[: reuse + chunk.done]
             drafter.observe(self.tokens, self._committed_features(), chunk.logits, [0])
             self._settle()
             seconds += time.perf_counter() - began

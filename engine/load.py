@@ -7,13 +7,12 @@ from typing import Literal
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging
+
+from engine.errors import LoadError
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-
-
-class LoadError(RuntimeError):
-    """A model cannot be loaded; the message says why."""
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -42,6 +41,7 @@ def pick_dtype(name: DtypeName, device: torch.device) -> torch.dtype:
 
 def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
     """The causal LM in `folder`, for SDPA. Raises LoadError."""
+    logging.disable_progress_bar()
     try:
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
         return model.to(device).eval()

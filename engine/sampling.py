@@ -20,6 +20,8 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from engine.errors import SettingsError
+
 # SplitMix64's constants, as torch's signed integers.
 _GAMMA = 0x9E3779B97F4A7C15 - 2**64
 _MIX_1 = 0xBF58476D1CE4E5B9 - 2**64
@@ -54,7 +56,7 @@ class GenerationSettings:
         }
         for requirement, holds in checks.items():
             if not holds:
-                raise ValueError(requirement)
+                raise SettingsError(requirement)
 
 
 class Sampler:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
+from engine.errors import UnsupportedModelError
 from engine.tree import DraftTree
 
 PREFILL_CHUNK = 512
@@ -24,10 +25,6 @@ def shared_prefix(a: list[int], b: list[int]) -> int:
         if x != y:
             return i
     return min(len(a), len(b))
-
-
-class UnsupportedModelError(ValueError):
-    """The model's architecture cannot do what the engine needs; the message says which and why."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from engine.drafters.eagle_head import EagleHead
+from engine.errors import SettingsError
 from engine.sampling import Sampler
 from engine.tree import DraftTree, Growth
 
@@ -108,15 +109,15 @@ def rerank(growth: Growth, root: int, nodes: int) -> DraftTree:
     )
 
 
-def check_tree_size(nodes: int, depth: int, beam: int, vocabulary: int) -> None:
-    """`nodes`, `depth` and `beam` must fit each other and the draft vocabulary."""
+def check_tree_size(nodes: int, depth: int, beam: int, vocabulary: int | None = None) -> None:
+    """`nodes`, `depth` and `beam` must fit each other and, once it is known, the draft vocabulary."""
     if min(nodes, depth, beam) < 1:
-        raise ValueError(f"nodes, depth and beam must be 1 or larger, not {nodes}, {depth} and {beam}")
-    if beam > vocabulary:
-        raise ValueError(f"beam {beam} is larger than the draft vocabulary of {vocabulary} tokens")
+        raise SettingsError(f"nodes, depth and beam must be 1 or larger, not {nodes}, {depth} and {beam}")
+    if vocabulary is not None and beam > vocabulary:
+        raise SettingsError(f"beam {beam} is larger than the draft vocabulary of {vocabulary} tokens")
     drawn = beam + (depth - 1) * beam**2
     if nodes > drawn:
-        raise ValueError(
+        raise SettingsError(
             f"nodes {nodes} is more than the {drawn} candidates that depth {depth} and beam {beam} draw "
             "(beam + (depth - 1) * beam²): lower nodes, or raise depth or beam"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from engine.errors import SettingsError
 from engine.sampling import Sampler
 from engine.tree import DraftTree
 
@@ -18,7 +19,7 @@ class PromptLookup:
 
     def __init__(self, depth: int, longest: int = 3) -> None:
         if depth < 1 or longest < 1:
-            raise ValueError(
+            raise SettingsError(
                 f"prompt lookup needs depth and n-gram length of 1 or more, not {depth} and {longest}"
             )
         self.depth = depth

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from engine.errors import SettingsError
 from engine.sampling import Sampler
 from engine.target import StockTarget, shared_prefix
 from engine.tree import DraftTree
@@ -19,12 +20,12 @@ class DraftModel:
 
     def __init__(self, model: StockTarget, vocabulary: int, depth: int) -> None:
         if model.vocabulary != vocabulary:
-            raise ValueError(
+            raise SettingsError(
                 f"the draft model has a vocabulary of {model.vocabulary} tokens and the target one of "
                 f"{vocabulary}: choose a draft model of the target's family"
             )
         if depth < 1:
-            raise ValueError(f"depth must be 1 or larger, not {depth}")
+            raise SettingsError(f"depth must be 1 or larger, not {depth}")
         self.model = model
         self.depth = depth
         self._drafted: list[int] = []  # tokens in the draft model's cache, its own drafts included

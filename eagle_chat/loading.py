@@ -1,0 +1,193 @@
+"""From options to a session that takes prompts. The first place that imports torch."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from eagle_chat.errors import EagleChatError, UsageError
+from eagle_chat.events import Loading, SessionInfo
+from eagle_chat.options import Method, Options
+from eagle_chat.weights import WeightsLocation, find_head, find_target
+
+if TYPE_CHECKING:
+    import torch
+
+    from eagle_chat.session import ChatSession
+    from engine import Drafter, Engine, GenerationSettings, StockTarget
+
+Progress = Callable[[Loading], None]
+
+
+@dataclass(frozen=True)
+class TreeSize:
+    """Nodes, depth and beam of one method; a chain has a beam of 1."""
+
+    nodes: int
+    depth: int
+    beam: int
+
+
+# A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
+_ON_GPU = {
+    Method.EAGLE2: TreeSize(60, 6, 10),
+    Method.PLD: TreeSize(10, 10, 1),
+    Method.DRAFT_MODEL: TreeSize(5, 5, 1),
+}
+_ON_CPU = {
+    Method.EAGLE2: TreeSize(8, 3, 4),
+    Method.PLD: TreeSize(6, 6, 1),
+    Method.DRAFT_MODEL: TreeSize(3, 3, 1),
+}
+
+
+def load_session(options: Options, progress: Progress, *, watched: bool = True) -> ChatSession:
+    """Find or fetch the weights, load them, and warm the engine up.
+
+    Raises EagleChatError or UsageError with one sentence for whatever cannot work.
+    """
+    progress(Loading("starting PyTorch"))
+    import engine as eng
+
+    try:
+        return _load(options, progress, watched)
+    except (eng.CorruptFileError, eng.LoadError) as error:
+        raise EagleChatError(str(error)) from error
+    except eng.EngineError as error:
+        raise UsageError(str(error)) from error
+
+
+def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
+    from transformers import AutoTokenizer
+
+    from eagle_chat.session import ChatSession, Models
+    from eagle_chat.text import Prompts, Vocabulary, stop_ids
+    from engine import Engine, StockTarget, load_model, pick_device, pick_dtype
+
+    device = pick_device(options.device)
+    dtype = pick_dtype(options.dtype.value, device)
+    # The head first: it is small, and what is wrong with the options shows before a large download.
+    method, head, notes = _pick_method(options, progress)
+    size = _tree_size(options, method, device)
+    location = find_target(options.model, progress)
+    progress(Loading(f"loading {location.name}"))
+    prompts = Prompts(AutoTokenizer.from_pretrained(location.folder), location.name)
+    target = StockTarget(load_model(location.folder, dtype, device))
+    drafters = _drafters(options, method, size, target, head, progress)
+    settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
+    info = SessionInfo(
+        model=options.model,
+        method=method.value,
+        dtype=str(dtype).removeprefix("torch."),
+        device=str(device),
+        weights_sha256=location.sha256,
+        context=target.context,
+        nodes=size.nodes,
+        depth=size.depth,
+        beam=size.beam,
+        temperature=options.temperature,
+        head=head.name if head else options.head,
+        notes=(*location.notes, *notes),
+    )
+    engine = Engine(target, drafters)
+    progress(Loading("warming up"))
+    _warm_up(engine, prompts.encode([{"role": "user", "content": "Hello"}]), method)
+    models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
+    return ChatSession(models, settings, info, system=options.system, watched=watched)
+
+
+def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:
+    """The method asked for or the best one that has what it needs; its head; what to tell the user."""
+    method = options.method
+    if method in (Method.NONE, Method.PLD) and options.head:
+        raise UsageError(f"--head has no use with --method {method}: leave one of them out")
+    if method is Method.DRAFT_MODEL and not options.head:
+        raise UsageError("--method draft-model needs the small model: name it with --head")
+    if method not in (None, Method.EAGLE2):
+        return method, None, []
+    head = find_head(options.head, options.model, Method.EAGLE2.value, progress)
+    if head:
+        return Method.EAGLE2, head, list(head.notes)
+    if method is Method.EAGLE2:
+        raise UsageError(
+            f"no draft head is known for {options.model}: name one with --head, or use --method pld"
+        )
+    note = f"No draft head is known for {options.model}, so prompt lookup drafts; --head names one."
+    return Method.PLD, None, [note]
+
+
+def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
+    """The defaults of method and device, changed where the user said so."""
+    from engine import check_tree_size
+
+    given = {
+        name: getattr(options, name)
+        for name in ("nodes", "depth", "beam")
+        if getattr(options, name) is not None
+    }
+    usable = {Method.NONE: set(), Method.EAGLE2: {"nodes", "depth", "beam"}}.get(method, {"depth"})
+    for name in given:
+        if name not in usable:
+            shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
+            raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
+    if method is Method.NONE:
+        return TreeSize(0, 0, 0)
+    size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
+    if method is not Method.EAGLE2:
+        return replace(size, nodes=size.depth)
+    check_tree_size(size.nodes, size.depth, size.beam)
+    return size
+
+
+def _drafters(
+    options: Options,
+    method: Method,
+    size: TreeSize,
+    target: StockTarget,
+    head: WeightsLocation | None,
+    progress: Progress,
+) -> dict[str, Drafter]:
+    from engine import DraftModel, Eagle2, PromptLookup, StockTarget, load_eagle_head, load_model
+
+    if method is Method.EAGLE2:
+        assert head is not None
+        network = load_eagle_head(head.folder, target, options.model)
+        return {method.value: Eagle2(network, size.nodes, size.depth, size.beam)}
+    if method is Method.PLD:
+        return {method.value: PromptLookup(size.depth)}
+    if method is Method.DRAFT_MODEL:
+        assert options.head is not None
+        location = find_target(options.head, progress)
+        progress(Loading(f"loading {location.name}"))
+        model = load_model(location.folder, target.model.dtype, target.device)
+        return {method.value: DraftModel(StockTarget(model), target.vocabulary, size.depth)}
+    return {}
+
+
+def _settings(options: Options, stop_ids: frozenset[int]) -> GenerationSettings:
+    from engine import GenerationSettings
+
+    return GenerationSettings(
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        repetition_penalty=options.repetition_penalty,
+        max_new_tokens=options.max_new_tokens,
+        stop_ids=stop_ids,
+    )
+
+
+def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
+    """Run a few rounds, so that the first reply's clock does not pay for lazily built kernels."""
+    from engine import GenerationSettings
+
+    for warm in {"none", method.value}:
+        for _ in engine.generate(prompt, GenerationSettings(max_new_tokens=6), warm):
+            pass
+        engine.reset()
+    # What is loaded stays: the collector need not walk it in the middle of a round.
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,196 @@
+"""The options that every way of running shares: declared once, added to a command by `with_options`."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields, replace
+from enum import StrEnum
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+MODEL = "The model and its draft head"
+DECODING = "Decoding"
+TREE = "Draft tree"
+
+
+class Method(StrEnum):
+    """Method ids of the contract that can be run."""
+
+    NONE = "none"
+    EAGLE2 = "eagle2"
+    PLD = "pld"
+    DRAFT_MODEL = "draft-model"
+
+
+class Dtype(StrEnum):
+    """Number formats of the weights."""
+
+    AUTO = "auto"
+    BF16 = "bf16"
+    FP16 = "fp16"
+    FP32 = "fp32"
+
+
+def _share(value: float) -> float:
+    """top-p: above 0 and at most 1."""
+    if not 0 < value <= 1:
+        raise typer.BadParameter(f"{value} is not above 0 and at most 1.")
+    return value
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is not a finite number.")
+    return value
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the user chose; None where the choice is ours."""
+
+    model: Annotated[
+        str,
+        typer.Option(
+            "--model",
+            "-m",
+            help="Alias (smollm2-135m, llama3-8b, llama2-7b-chat, vicuna-7b), hub id or folder.",
+            rich_help_panel=MODEL,
+        ),
+    ] = "smollm2-135m"
+    head: Annotated[
+        str | None,
+        typer.Option(
+            help="Draft head or draft model: alias, hub id or folder. Default: the model's own.",
+            rich_help_panel=MODEL,
+        ),
+    ] = None
+    method: Annotated[
+        Method | None,
+        typer.Option(
+            help="What drafts: eagle2; pld copies from the text so far; draft-model is a small model, "
+            "named by --head; none is plain decoding. Default: eagle2 where a head is known.",
+            rich_help_panel=MODEL,
+            show_default=False,
+        ),
+    ] = None
+    dtype: Annotated[
+        Dtype,
+        typer.Option(
+            help="Number format; auto is bf16 where the hardware has it, fp32 is exact.",
+            rich_help_panel=MODEL,
+        ),
+    ] = Dtype.AUTO
+    device: Annotated[
+        str,
+        typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps.", rich_help_panel=MODEL),
+    ] = "auto"
+    temperature: Annotated[
+        float,
+        typer.Option(
+            "--temperature", "-t", min=0, callback=_finite, help="0 is greedy.", rich_help_panel=DECODING
+        ),
+    ] = 0.0
+    top_p: Annotated[
+        float,
+        typer.Option(
+            callback=_share, help="Sample from the likeliest tokens of this mass.", rich_help_panel=DECODING
+        ),
+    ] = 1.0
+    top_k: Annotated[
+        int, typer.Option(min=0, help="Sample from this many tokens; 0 is off.", rich_help_panel=DECODING)
+    ] = 0
+    min_p: Annotated[
+        float,
+        typer.Option(
+            min=0,
+            max=1,
+            help="Drop tokens less likely than this share of the best one's.",
+            rich_help_panel=DECODING,
+        ),
+    ] = 0.0
+    repetition_penalty: Annotated[
+        float,
+        typer.Option(
+            min=0.01, callback=_finite, help="Above 1 discourages repeats.", rich_help_panel=DECODING
+        ),
+    ] = 1.0
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=2**63 - 1,
+            help="Same seed, same text. Default: a random one.",
+            rich_help_panel=DECODING,
+        ),
+    ] = None
+    max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest reply.", rich_help_panel=DECODING)] = 512
+    system: Annotated[str | None, typer.Option(help="System prompt.", rich_help_panel=DECODING)] = None
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Drafted nodes verified per round. Default: by device.",
+            rich_help_panel=TREE,
+            show_default=False,
+        ),
+    ] = None
+    depth: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Longest drafted path. Default: by device.", rich_help_panel=TREE, show_default=False
+        ),
+    ] = None
+    beam: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Nodes expanded per level. Default: by device.",
+            rich_help_panel=TREE,
+            show_default=False,
+        ),
+    ] = None
+
+
+def _is_given(ctx: typer.Context, name: str) -> bool:
+    source = ctx.get_parameter_source(name)
+    return source is not None and source.name != "DEFAULT"
+
+
+def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command every option of `Options`; it receives them as its keyword `options`.
+
+    Options given before a subcommand count for it too, unless it is given its own.
+    """
+    hints = get_type_hints(Options, include_extras=True)
+    names = [field.name for field in fields(Options)]
+    own_hints = get_type_hints(command, include_extras=True)
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    own = [
+        parameter.replace(kind=keyword, annotation=own_hints[parameter.name])
+        for parameter in inspect.signature(command).parameters.values()
+        if parameter.name not in ("ctx", "options")
+    ]
+    shared = [
+        inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
+        for field in fields(Options)
+    ]
+
+    @functools.wraps(command)
+    def wrapper(ctx: typer.Context, **values: Any) -> Any:
+        options = Options(**{name: values.pop(name) for name in names})
+        above = ctx.parent.obj if ctx.parent is not None else None
+        if isinstance(above, Options):
+            given = {name: getattr(options, name) for name in names if _is_given(ctx, name)}
+            options = replace(above, **given)
+        ctx.obj = options
+        return command(ctx, options=options, **values)
+
+    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+    parameters = [context, *own, *shared]
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper

@@ -1,0 +1,130 @@
+"""A conversation with a loaded model: prompts in, events out."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass, replace
+
+from eagle_chat import events
+from eagle_chat.errors import UsageError
+from eagle_chat.recording import record_round
+from eagle_chat.summary import Reply, summarise
+from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
+from engine import Engine, GenerationSettings, Prefill, PromptTooLongError, Round
+
+
+@dataclass(frozen=True)
+class Models:
+    """The engine and what turns its token ids into text."""
+
+    engine: Engine
+    vocabulary: Vocabulary
+    prompts: Prompts
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What it takes to run a prompt again: the conversation up to it and the seed."""
+
+    messages: list[Message]
+    seed: int
+
+
+class ChatSession:
+    """Owns the conversation; the engine's caches follow it. Used by one thread at a time."""
+
+    def __init__(
+        self,
+        models: Models,
+        settings: GenerationSettings,
+        info: events.SessionInfo,
+        *,
+        system: str | None = None,
+        watched: bool = True,
+    ) -> None:
+        self.engine = models.engine
+        self.vocabulary = models.vocabulary
+        self.prompts = models.prompts
+        self.settings = settings  # its seed is replaced for each reply
+        self.info = info
+        self.watched = watched  # somebody sees the trees: record what the target thought of them
+        self._system: list[Message] = [{"role": "system", "content": system}] if system else []
+        self._messages = list(self._system)
+        self._last: Exchange | None = None
+
+    def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
+        """Reply to `prompt`; `seed` None takes a new one."""
+        if not prompt.strip():
+            raise UsageError("the prompt is empty: type a message first")
+        messages = [*self._messages, {"role": "user", "content": prompt}]
+        yield from self._converse(Exchange(messages, _seed(seed)), stop)
+
+    def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
+        """Another reply to the last prompt, in place of the one before."""
+        yield from self._converse(Exchange(self._need_last().messages, _seed(seed)), stop)
+
+    def again(self, *, method: str, stop: threading.Event) -> Iterator[events.Event]:
+        """The last prompt with another method and the same seed, beside the conversation."""
+        yield (yield from self._reply(self._need_last(), method, stop, again=True))
+
+    def new_chat(self) -> None:
+        """Forget the conversation."""
+        self.engine.reset()
+        self._messages = list(self._system)
+        self._last = None
+
+    def last_prompt(self) -> list[int]:
+        """Token ids of the last prompt, as `again` decodes it."""
+        return self.prompts.encode(self._need_last().messages)
+
+    def _need_last(self) -> Exchange:
+        if self._last is None:
+            raise UsageError("there is no prompt to run again yet: send one first")
+        return self._last
+
+    def _converse(self, exchange: Exchange, stop: threading.Event) -> Iterator[events.Event]:
+        finished = yield from self._reply(exchange, self.info.method, stop, again=False)
+        self._last = exchange
+        # A reply stopped before its first word leaves no trace: two user turns in a row fit no template.
+        kept = [*exchange.messages, {"role": "assistant", "content": finished.text}]
+        self._messages = kept if finished.text else exchange.messages[:-1]
+        yield finished
+
+    def _reply(
+        self, exchange: Exchange, method: str, stop: threading.Event, again: bool
+    ) -> Generator[events.Event, None, events.Finished]:
+        """Everything but the last event, which is returned."""
+        yield events.Started(exchange.messages[-1]["content"], method, exchange.seed, again)
+        reply, stream = Reply(method, exchange.seed), TextStream(self.vocabulary)
+        settings = replace(self.settings, seed=exchange.seed)
+        decoding = self.engine.generate(self.prompts.encode(exchange.messages), settings, method)
+        try:
+            for step in decoding:
+                if isinstance(step, Prefill):
+                    yield events.Prefill(step.done, step.total)
+                else:
+                    yield self._record(step, reply, stream)
+                if stop.is_set():
+                    break
+        except PromptTooLongError as error:
+            raise UsageError(f"{error}, or start a new chat") from None
+        finally:
+            decoding.close()
+        reply.text += stream.end()
+        return events.Finished(reply.text, summarise(self.info, reply), again)
+
+    def _record(self, step: Round, reply: Reply, stream: TextStream) -> events.RoundDone:
+        record = record_round(step, self.vocabulary, self.watched)
+        text = stream.add(step.new)
+        reply.statistics.add(record)
+        reply.tokens += step.new
+        reply.text += text
+        reply.stopped_by = step.stopped_by or reply.stopped_by
+        return events.RoundDone(record, text)
+
+
+def _seed(seed: int | None) -> int:
+    """The given seed or a random one, short enough to read out."""
+    return secrets.randbelow(2**31) if seed is None else seed

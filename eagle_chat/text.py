@@ -1,0 +1,128 @@
+"""Between text and token ids: prompts, stop ids, and the bytes that each token stands for."""
+
+from __future__ import annotations
+
+import codecs
+import json
+import re
+from typing import TYPE_CHECKING
+
+from eagle_chat.errors import UsageError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
+
+Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
+
+_BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece vocabularies write a single byte
+_MARK = "·mark·"
+
+
+class Vocabulary:
+    """A tokenizer's ids as bytes, so that streamed text needs no re-decoding and never waits or fails."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerFast) -> None:
+        self.tokenizer = tokenizer
+        self.special: frozenset[int] = frozenset(
+            i for i, token in tokenizer.added_tokens_decoder.items() if token.special
+        )
+        self._added = {i: token.content.encode() for i, token in tokenizer.added_tokens_decoder.items()}
+        decoder = json.loads(tokenizer.backend_tokenizer.to_str())["decoder"]
+        decoder = json.dumps(decoder)
+        self._byte_level = "ByteLevel" in decoder
+        self.drops_first_space = not self._byte_level and ("Strip" in decoder or "Metaspace" in decoder)
+        self._cache: dict[int, bytes] = {}
+
+    def bytes_of(self, token: int) -> bytes:
+        """The bytes of one token; part of a character, perhaps. Special tokens give their name."""
+        if token not in self._cache:
+            self._cache[token] = self._added[token] if token in self._added else self._decode(token)
+        return self._cache[token]
+
+    def _decode(self, token: int) -> bytes:
+        piece: str | None = self.tokenizer.convert_ids_to_tokens(token)
+        if piece is None:  # LM heads are often padded beyond the vocabulary
+            return f"<{token}>".encode()
+        if self._byte_level:
+            return bytes(_BYTE_OF.get(char, 63) for char in piece)
+        byte = _BYTE_TOKEN.fullmatch(piece)
+        return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", " ").encode()
+
+
+class TextStream:
+    """Text of a reply as its tokens arrive: complete characters at once, the rest when they are complete."""
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self._vocabulary = vocabulary
+        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._at_start = vocabulary.drops_first_space
+
+    def add(self, tokens: list[int]) -> str:
+        """The text that `tokens` complete. Special tokens are not text."""
+        text = ""
+        for token in tokens:
+            if token not in self._vocabulary.special:
+                text += self._decoder.decode(self._vocabulary.bytes_of(token))
+        return self._strip(text)
+
+    def end(self) -> str:
+        """What is left of an incomplete character, as a replacement character."""
+        return self._strip(self._decoder.decode(b"", final=True))
+
+    def _strip(self, text: str) -> str:
+        if self._at_start and text:
+            self._at_start = False
+            return text.removeprefix(" ")
+        return text
+
+
+class Prompts:
+    """Conversations in the layout that the model was trained on: the tokenizer's chat template."""
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerFast, model_name: str, fallback_template: str | None = None
+    ) -> None:
+        self.tokenizer = tokenizer
+        self._template = tokenizer.chat_template or fallback_template
+        if self._template is None:
+            raise UsageError(
+                f"the tokenizer of {model_name} has no chat template, so it is no chat model: "
+                "choose an instruct model"
+            )
+
+    def encode(self, messages: list[Message]) -> list[int]:
+        """Token ids of the conversation, up to where the assistant's next reply begins."""
+        return self.tokenizer.apply_chat_template(
+            messages, chat_template=self._template, add_generation_prompt=True, return_dict=True
+        )["input_ids"]
+
+    def end_of_turn(self) -> int | None:
+        """The special token that the template puts right after an assistant's reply."""
+        messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
+        text: str = self.tokenizer.apply_chat_template(messages, chat_template=self._template, tokenize=False)
+        after = text.rpartition(_MARK)[2].lstrip()
+        for token_id, token in self.tokenizer.added_tokens_decoder.items():
+            if token.special and after.startswith(token.content):
+                return token_id
+        return None
+
+
+def stop_ids(prompts: Prompts, generation_eos: int | list[int] | None) -> frozenset[int]:
+    """Every token that ends a reply: the tokenizer's, the generation config's and the template's.
+
+    Published models name only some of them in each place (Llama 3 has two; its tokenizer lists one).
+    """
+    listed = generation_eos if isinstance(generation_eos, list) else [generation_eos]
+    found = [prompts.tokenizer.eos_token_id, prompts.end_of_turn(), *listed]
+    return frozenset(token for token in found if token is not None)
+
+
+def _bytes_of_characters() -> dict[str, int]:
+    """Byte-level BPE writes each byte as one printable character (GPT-2): printable bytes as themselves."""
+    printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in printable]
+    table = {chr(byte): byte for byte in printable}
+    return table | {chr(256 + i): byte for i, byte in enumerate(others)}
+
+
+_BYTE_OF = _bytes_of_characters()

@@ -1,0 +1,155 @@
+"""Traces: the rounds of a reply as JSON lines, to be read without a model or a tokenizer.
+
+Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then one line a
+round, with the fields of `RoundRecord`, and at the end the summary of the reply. Token bytes are strings
+where they are whole UTF-8 characters and lists of byte values elsewhere. Numbers are rounded to five digits.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from eagle_chat import __version__
+from eagle_chat.errors import EagleChatError, UsageError
+from eagle_chat.events import Event, Finished, RoundDone, SessionInfo, Started
+from eagle_chat.records import Dropped, RoundRecord, TreeRecord
+
+FORMAT = "eagle-chat-trace"
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Trace:
+    """A trace read back."""
+
+    header: dict[str, Any]
+    info: SessionInfo
+    rounds: list[RoundRecord]
+    summary: dict[str, Any] | None  # None where the recording was cut off
+
+
+class TraceWriter:
+    """Writes the events of a session as they come."""
+
+    def __init__(self, file: IO[str], info: SessionInfo) -> None:
+        self._file = file
+        self._info = info
+
+    def write(self, event: Event) -> None:
+        """Record the events that belong into a trace; others pass."""
+        match event:
+            case Started(prompt=prompt, method=method, seed=seed):
+                self._line(self._header(prompt, method, seed))
+            case RoundDone(record=record):
+                self._line({"round": _plain(asdict(record))})
+            case Finished(summary=summary):
+                self._line({"end": summary})
+
+    def _header(self, prompt: str, method: str, seed: int) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "eagle_chat": __version__,
+            "recorded": datetime.now(UTC).isoformat(timespec="seconds"),
+            "machine": platform.machine(),
+            "info": asdict(self._info),
+            "prompt": prompt,
+            "method": method,
+            "seed": seed,
+        }
+
+    def _line(self, value: dict[str, Any]) -> None:
+        self._file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+        self._file.flush()
+
+
+@contextmanager
+def open_trace(path: Path | None) -> Iterator[IO[str] | None]:
+    """The file to record to, opened before anything slow happens; None stays None."""
+    if path is None:
+        yield None
+        return
+    try:
+        file = path.open("w", encoding="utf-8")
+    except OSError as error:
+        raise UsageError(
+            f"the trace cannot be written to {path} ({error.strerror}): give another --trace"
+        ) from None
+    with file:
+        yield file
+
+
+def read_trace(path: Path) -> Trace:
+    """Raises EagleChatError naming file and line for anything that is no trace of this version."""
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise EagleChatError(f"the trace {path} cannot be read ({error})") from None
+    values = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
+    if not values or values[0].get("format") != FORMAT:
+        raise EagleChatError(f"{path} is not an eagle-chat trace")
+    if values[0]["version"] != VERSION:
+        raise EagleChatError(
+            f"{path} is a trace of version {values[0]['version']}, this program reads {VERSION}"
+        )
+    try:
+        info = SessionInfo(**{**values[0]["info"], "notes": tuple(values[0]["info"]["notes"])})
+        rounds = [_round(value["round"]) for value in values[1:] if "round" in value]
+    except (KeyError, TypeError) as error:
+        raise EagleChatError(f"{path} is damaged ({error})") from None
+    return Trace(values[0], info, rounds, next((value["end"] for value in values if "end" in value), None))
+
+
+def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        value = json.loads(line)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise EagleChatError(f"{path}: line {number} is not a JSON object")
+    return value
+
+
+def _round(value: dict[str, Any]) -> RoundRecord:
+    tree = value["tree"]
+    dropped = tuple(Dropped(**{**node, "text": _bytes(node["text"])}) for node in tree["dropped"])
+    record = TreeRecord(
+        tokens=tuple(tree["tokens"]),
+        texts=tuple(map(_bytes, tree["texts"])),
+        parents=tuple(tree["parents"]),
+        values=None if tree["values"] is None else tuple(tree["values"]),
+        target=None if tree["target"] is None else tuple(tree["target"]),
+        dropped=dropped,
+        drawn=tuple(tree["drawn"]),
+        cutoff=tree["cutoff"],
+    )
+    sequences = {name: tuple(value[name]) for name in ("new", "path")}
+    return RoundRecord(**{**value, **sequences, "texts": tuple(map(_bytes, value["texts"])), "tree": record})
+
+
+def _plain(value: Any) -> Any:
+    """JSON-ready: bytes as text where they are text, floats short."""
+    match value:
+        case bytes():
+            try:
+                return value.decode()
+            except UnicodeDecodeError:
+                return list(value)
+        case float():
+            return float(f"{value:.5g}")
+        case dict():
+            return {key: _plain(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_plain(item) for item in value]
+    return value
+
+
+def _bytes(value: str | list[int]) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
