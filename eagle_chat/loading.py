@@ -95,7 +95,7 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     progress(Loading("warming up"))
     _warm_up(engine, prompts.encode([{"role": "user", "content": "Hello"}]), method)
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
-    return ChatSession(models, settings, info, system=options.system, watched=watched)
+    return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
 
 
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:

@@ -41,6 +41,7 @@ class ChatSession:
         settings: GenerationSettings,
         info: events.SessionInfo,
         *,
+        seed: int | None = None,
         system: str | None = None,
         watched: bool = True,
     ) -> None:
@@ -49,16 +50,18 @@ class ChatSession:
         self.prompts = models.prompts
         self.settings = settings  # its seed is replaced for each reply
         self.info = info
+        self._fixed_seed = seed  # of every prompt, where the user chose one
         self.watched = watched  # somebody sees the trees: record what the target thought of them
         self._system: list[Message] = [{"role": "system", "content": system}] if system else []
         self._messages = list(self._system)
         self._last: Exchange | None = None
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
-        """Reply to `prompt`; `seed` None takes a new one."""
+        """Reply to `prompt`; without a `seed` anywhere it is a random one."""
         if not prompt.strip():
             raise UsageError("the prompt is empty: type a message first")
         messages = [*self._messages, {"role": "user", "content": prompt}]
+        seed = self._fixed_seed if seed is None else seed
         yield from self._converse(Exchange(messages, _seed(seed)), stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
