@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagle_chat.comparison import Difference
 from eagle_chat.records import RoundRecord
 
 
@@ -73,6 +74,7 @@ class Finished:
     text: str
     summary: dict[str, Any] = field(default_factory=dict)
     again: bool = False
+    difference: Difference | None = None  # of a run `again`: where it parts from the conversation's reply
 
 
 @dataclass(frozen=True, slots=True)

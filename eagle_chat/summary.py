@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from eagle_chat.events import SessionInfo
 from eagle_chat.statistics import ReplyStatistics
+
+if TYPE_CHECKING:
+    from eagle_chat.events import SessionInfo
+
+
+STOPPED_BY_USER = "user"
 
 
 @dataclass
-class Reply:
-    """What a reply is while it grows."""
+class Outcome:
+    """What a reply has come to so far."""
 
     method: str
     seed: int
     statistics: ReplyStatistics = field(default_factory=ReplyStatistics)
     tokens: list[int] = field(default_factory=list)
     text: str = ""
-    stopped_by: str = "user"  # until the engine names another reason
+    stopped_by: str = STOPPED_BY_USER  # until the engine names another reason
 
 
-def summarise(info: SessionInfo, reply: Reply) -> dict[str, Any]:
+def summarise(info: SessionInfo, outcome: Outcome) -> dict[str, Any]:
     """Times are the engine's; `timings_ms` add up to `seconds`. `tau` is null where no round was run."""
-    statistics = reply.statistics
+    statistics = outcome.statistics
     timings = {
         "prefill": statistics.prefill_ms,
         "draft": statistics.draft_ms,
@@ -31,33 +37,43 @@ def summarise(info: SessionInfo, reply: Reply) -> dict[str, Any]:
         "other": statistics.other_ms,
     }
     return {
-        "text": reply.text,
-        "tokens": reply.tokens,
-        "new_tokens": len(reply.tokens),
+        "text": outcome.text,
+        "tokens": outcome.tokens,
+        "new_tokens": len(outcome.tokens),
         "rounds": statistics.rounds,
         "tau": statistics.tau,
         "tokens_per_second": statistics.tokens_per_second,
         "seconds": sum(timings.values()) / 1000,
         "timings_ms": timings,
-        "method": reply.method,
+        "method": outcome.method,
         "model": info.model,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
-        "seed": reply.seed,
+        "seed": outcome.seed,
         "temperature": info.temperature,
-        "stopped_by": reply.stopped_by,
+        "stopped_by": outcome.stopped_by,
     }
 
 
-def one_line(summary: dict[str, Any]) -> str:
-    """`47 tokens · 62.1 tok/s · τ 1.83 · eagle2 · seed 1234`; what is unknown is left out."""
-    speed, tau = summary["tokens_per_second"], summary["tau"]
+def one_line(summary: Mapping[str, Any]) -> str:
+    """`47 tokens · 62.1 tok/s · τ 1.83 · eagle2 · seed 1234`, from a summary."""
+    line = figures(
+        summary["new_tokens"],
+        summary["tokens_per_second"],
+        summary["tau"],
+        summary["method"],
+        summary["seed"],
+    )
+    return f"{line} · stopped" if summary["stopped_by"] == STOPPED_BY_USER else line
+
+
+def figures(tokens: int, speed: float | None, tau: float | None, method: str, seed: int) -> str:
+    """The figures of a reply; what is unknown is left out."""
     parts = [
-        f"{summary['new_tokens']} tokens",
+        f"{tokens} token{'' if tokens == 1 else 's'}",
         f"{speed:.1f} tok/s" if speed else "",
         f"τ {tau:.2f}" if tau else "",
-        summary["method"],
-        f"seed {summary['seed']}",
-        "stopped" if summary["stopped_by"] == "user" else "",
+        "plain decoding" if method == "none" else method,
+        f"seed {seed}",
     ]
     return " · ".join(part for part in parts if part)

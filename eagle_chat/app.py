@@ -1,0 +1,273 @@
+"""The chat application: takes prompts to the worker and lets the feed show what comes back."""
+
+import os
+import sys
+import time
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+import themes
+from eagle_chat.engine_feed import EngineFeed
+from eagle_chat.errors import UsageError
+from eagle_chat.events import Failed
+from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.reply import Reply
+from eagle_chat.screens.chat import HEIGHTS, WIDTHS, ChatScreen
+from eagle_chat.screens.compare import CompareScreen
+from eagle_chat.screens.help import HelpScreen
+from eagle_chat.terminal import stderr_to_log
+from eagle_chat.visible import visible
+from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.prompt import Prompt
+from eagle_chat.worker import SessionFactory, Worker
+
+TICK = 0.1  # seconds between looks at the inbox
+QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
+QUIT_WAIT = 0.5  # seconds the engine gets to end its round when the app closes
+
+
+class EagleChatApp(App[None]):
+    """Owns the worker and decides what a key does now; the feed and the screens show what comes back."""
+
+    CSS_PATH = "app.tcss"
+    TITLE = "eagle-chat"
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+r", "compare", "compare", id="app.compare", key_display="^r",
+                tooltip="the last prompt again, without drafting, side by side"),
+        Binding("ctrl+n", "new_chat", "new chat", id="app.new_chat", key_display="^n"),
+        Binding("f5", "regenerate", "regenerate", id="app.regenerate", show=False,
+                tooltip="the last reply, with a new seed"),
+        Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
+        Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
+        Binding("ctrl+c", "interrupt", "stop or quit", id="app.interrupt", show=False,
+                tooltip="stops the reply; twice when idle quits"),
+    ]  # fmt: skip
+
+    def __init__(
+        self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
+        budget: FrameBudget | None = None,
+    ) -> None:  # fmt: skip
+        # Textual answers NO_COLOR with grey unless it starts out with the terminal's own colours
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        self.worker = Worker(make_session)
+        self.chat = ChatScreen(title)
+        self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
+        self.failure: str | None = None  # why there is no session
+        self._leaving = False
+        self._queued: str | None = None
+        self._interrupted = -QUIT_TWICE
+        self._choose_theme(theme)
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours of the tree for themes that do not name them."""
+        defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
+        return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
+
+    def get_default_screen(self) -> Screen[None]:
+        """The chat."""
+        return self.chat
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Ours first, then theme, keys, screenshot and quit."""
+        yield SystemCommand("New chat", "Forget the conversation", self.action_new_chat)
+        yield SystemCommand(
+            "Compare with plain decoding", "The last prompt, side by side", self.action_compare
+        )
+        yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
+        yield SystemCommand("Copy the last reply", "As Markdown", self.action_copy_reply)
+        yield SystemCommand("Help", "Keys, numbers and the tree", self.action_help)
+        yield from super().get_system_commands(screen)
+
+    def on_ready(self) -> None:
+        """Load only after the first frame: importing torch keeps the interpreter busy for seconds."""
+        self.call_after_refresh(self.worker.start)
+        self.set_interval(TICK, self._tick)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a reply is asked for or under way."""
+        return self.chat.busy
+
+    def say(self, text: str) -> None:
+        """One sentence for the user, where they look."""
+        if self.screen is self.chat:
+            self.chat.prompt_bar.hint(text)
+        else:
+            self.notify(text, markup=False)
+
+    # what the user does
+
+    def on_prompt_sent(self, message: Prompt.Sent) -> None:
+        """Ask; while that cannot be, keep one prompt for later."""
+        bar = self.chat.prompt_bar
+        if not message.text.strip():
+            bar.hint("Nothing to send yet: write something first.")
+        elif self._queued is not None:
+            bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
+        elif self.busy or self.feed.info is None:
+            bar.prompt.clear()
+            self._queued = message.text
+            bar.hint(f"sent next: {message.text.strip().partition(chr(10))[0]}", stays=True)
+        else:
+            bar.prompt.clear()
+            self._ask(message.text)
+
+    def action_stop_reply(self) -> None:
+        """End the reply between rounds. A prompt that waited goes back where it was written."""
+        if not self.busy:
+            return
+        self.worker.stop()
+        self.chat.status.state("stopping…")
+        self._take_back_queued()
+
+    def action_compare(self) -> None:
+        """The last prompt again, without drafting."""
+        reply = self._last_reply("compare")
+        if reply is None:
+            return
+        if reply.method == "none":
+            self.say("This is plain decoding already: there is nothing to compare it with.")
+            return
+        self.feed.comparison = CompareScreen(reply)
+        self.push_screen(self.feed.comparison)
+        self.chat.busy = True
+        self.worker.again(method="none")
+
+    def action_regenerate(self) -> None:
+        """Another reply to the last prompt."""
+        if self._last_reply("regenerate") is None:
+            return
+        self.feed.replacing = True
+        self.chat.busy = True
+        self.worker.regenerate()
+
+    def action_new_chat(self) -> None:
+        """Forget the conversation, also in the middle of a reply."""
+        if self.screen is not self.chat:
+            return
+        self.action_stop_reply()
+        self.worker.new_chat()
+        self.feed.leave(running=self.busy)
+        self.chat.clear()
+
+    def action_copy_reply(self) -> None:
+        """The last reply, as the model wrote it."""
+        reply = self.feed.reply
+        if reply is None or not reply.text:
+            self.say("There is no reply to copy yet.")
+            return
+        self.copy_to_clipboard(reply.text)
+        self.say("Copied through the terminal (OSC 52), where it allows that.")
+
+    def action_help(self) -> None:
+        """Keys and definitions."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(
+                HelpScreen(
+                    ("Writing", Prompt.BINDINGS),
+                    ("Everywhere", EagleChatApp.BINDINGS),
+                    ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
+                )
+            )
+
+    def action_interrupt(self) -> None:
+        """ctrl+c stops what runs; twice with nothing running, it quits."""
+        now = time.monotonic()
+        if self.busy:
+            self.action_stop_reply()
+        elif now - self._interrupted < QUIT_TWICE:
+            self.run_quit()
+        else:
+            self._interrupted = now
+            self.say("Press ctrl+c again to quit.")
+
+    async def action_quit(self) -> None:
+        """Leave; the engine ends after the round it is in."""
+        self.run_quit()
+
+    def run_quit(self, return_code: int = 0) -> None:
+        """Leave; what still arrives has no place any more."""
+        self._leaving = True
+        self.worker.quit()
+        self.exit(return_code=return_code)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer only what does something now."""
+        if action == "stop_reply":
+            return self.busy
+        return self.screen is self.chat or action not in ("compare", "new_chat", "regenerate")
+
+    def _last_reply(self, what: str) -> Reply | None:
+        """The last reply if `what` can be done with it now; otherwise the user is told why not."""
+        if self.busy or self.feed.info is None:
+            self.say(f"Wait for the reply, or stop it with esc, then {what}.")
+        elif self.feed.reply is None:
+            self.say(f"There is no reply to {what} yet.")
+        elif self.screen is self.chat:
+            return self.feed.reply
+        return None
+
+    def _ask(self, prompt: str) -> None:
+        self.chat.sent(prompt)
+        self.chat.busy = True
+        self.worker.ask(prompt)
+
+    def _take_back_queued(self) -> None:
+        if self._queued is not None:
+            self.chat.prompt_bar.give_back(self._queued)
+            self._queued = None
+
+    def _tick(self) -> None:
+        inbox = self.worker.inbox
+        while inbox and self.is_running and not self._leaving:
+            event = inbox.popleft()
+            if isinstance(event, Failed) and event.fatal:
+                self.failure = event.message
+                self.run_quit(self.worker.exit_code)
+                return
+            self.feed.take(event)
+        self.feed.paint()
+
+    def _reply_over(self) -> None:
+        """Nothing runs any more: send what waited."""
+        self.chat.busy = False
+        if self._queued is not None:
+            prompt, self._queued = self._queued, None
+            self.chat.prompt_bar.hint("")
+            self._ask(prompt)
+
+    def _choose_theme(self, theme: str | None) -> None:
+        for each in themes.load_themes():
+            self.register_theme(each.to_textual())
+        if theme is not None and theme not in self.available_themes:
+            raise UsageError(
+                f"No theme called '{theme}'; there are {', '.join(sorted(self.available_themes))}."
+            )
+        self.theme = "ansi-dark" if self.no_color else theme or "eagle-dark"
+
+
+def run_app(make_session: SessionFactory, *, theme: str | None, title: str) -> int:
+    """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
+    with stderr_to_log() as log:
+        app = EagleChatApp(make_session, theme=theme, title=title)
+        app.run()
+        app.worker.join(QUIT_WAIT)
+    code = app.return_code or 0
+    if app.failure is not None:
+        print(f"eagle-chat: {visible(app.failure)}", file=sys.stderr)
+    elif code != 0:
+        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
+    if app.feed.reply is not None and app.feed.reply.text:
+        print(f"{visible(app.feed.reply.text)}\n\n{app.feed.reply.footer()}")
+    if app.worker.is_alive():
+        # it is inside a long call of a C library: interpreter shutdown under it can abort, so leave at once
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code

@@ -1,0 +1,142 @@
+"""What the engine says, on screen: attributes every event to a reply and paints within the frame budget."""
+
+from collections.abc import Callable
+
+from eagle_chat.events import (
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Prefill,
+    Ready,
+    RoundDone,
+    SessionInfo,
+    Started,
+)
+from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.reply import Reply
+from eagle_chat.screens.chat import ChatScreen, Figures
+from eagle_chat.screens.compare import CompareScreen
+from eagle_chat.widgets.header import loading_text
+
+
+class EngineFeed:
+    """Takes events in order. `over` is called whenever nothing runs any more, after it was shown."""
+
+    def __init__(self, chat: ChatScreen, budget: FrameBudget, over: Callable[[], None]) -> None:
+        self.info: SessionInfo | None = None
+        self.reply: Reply | None = None  # the newest of the conversation
+        self.comparison: CompareScreen | None = None
+        self.replacing = False  # the next reply takes the place of the last one
+        self._chat = chat
+        self._budget = budget
+        self._over = over
+        self._running: Reply | None = None
+        self._discarding = False  # what still arrives belongs to a conversation that was left
+        self._plain_speed: float | None = None
+
+    def leave(self, *, running: bool) -> None:
+        """The conversation is left, maybe in the middle of a reply."""
+        self._discarding = running
+        self._running = self.reply = None
+
+    def take(self, event: Event) -> None:
+        """Attribute one event. Fatal failures are not for here."""
+        match event:
+            case Loading():
+                self._chat.status.state(loading_text(event))
+            case Ready(info):
+                self._ready(info)
+            case Finished() | Failed() if self._discarding:
+                self._end("ready")
+            case _ if self._discarding:
+                pass
+            case Started():
+                self._started(event)
+            case Failed(message):
+                self._failed(message)
+            case Prefill() | RoundDone() if self._running is not None:
+                self._running.add(event)
+            case Finished() if self._running is not None:
+                self._running.add(event)
+                self._finished(self._running)
+
+    def paint(self) -> None:
+        """Show the newest state of what runs, if that is due."""
+        reply = self._running
+        if reply is None:
+            return
+        text, picture = self._budget.text_due(), self._budget.picture_due()
+        if not (text or picture):
+            return
+        if reply is self.reply:
+            self._chat.paint(reply, self._figures(), text=text, picture=picture)
+        elif self.comparison is not None:
+            self.comparison.paint()
+        if picture:
+            self._chat.status.state(_progress(reply), kind="live")
+        self._budget.painted(text=text, picture=picture)
+
+    def _ready(self, info: SessionInfo) -> None:
+        self.info = info
+        self._chat.loaded(info)
+        for note in info.notes:
+            self._chat.transcript.note(note)
+        self._end("ready")
+
+    def _started(self, event: Started) -> None:
+        self._running = Reply(event)
+        self._budget.start()
+        if event.again:
+            if self.comparison is not None:
+                self.comparison.begin(self._running)
+            return
+        self.reply = self._running
+        self._chat.begin(replacing=self.replacing)
+        self.replacing = False
+        if self.info is not None:
+            self._chat.status.loaded(self.info, event.seed)
+
+    def _finished(self, reply: Reply) -> None:
+        self._show_end(reply)
+        if reply.stopped:
+            self._end("■ stopped", kind="stopped")
+        else:
+            self._end("ready")
+
+    def _failed(self, message: str) -> None:
+        if self._running is None:
+            self._chat.transcript.note(f"✗ {message}")
+            self._chat.release_focus()
+        else:
+            self._running.fail(message)
+            self._show_end(self._running)
+        self._end("✗ failed", kind="failed")
+
+    def _show_end(self, reply: Reply) -> None:
+        self._budget.stop()
+        if reply is self.reply:
+            self._chat.end(reply, self._figures())
+            return
+        if reply.method == "none" and not reply.stopped and reply.problem is None:
+            self._plain_speed = reply.summary.get("tokens_per_second")
+        if self.comparison is not None:
+            self.comparison.paint()
+
+    def _end(self, state: str, *, kind: str = "") -> None:
+        self._running = self.comparison = None
+        self._discarding = self.replacing = False
+        self._chat.status.state(state, kind=kind)
+        self._over()
+
+    def _figures(self) -> Figures:
+        context = self.info.context if self.info else 0
+        return Figures(context, self._budget.share, self._plain_speed)
+
+
+def _progress(reply: Reply) -> str:
+    if reply.newest is not None and reply.newest.index > 0:
+        return f"▶ round {reply.newest.index}"
+    if reply.prefill is not None:
+        return f"▶ prefill {reply.prefill.done}/{reply.prefill.total}"
+    return "▶ prefill"

@@ -1,0 +1,80 @@
+"""One reply as the screen knows it: its text so far, its numbers, its newest round. No widgets here."""
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from typing import Any
+
+from eagle_chat.comparison import Difference
+from eagle_chat.events import Finished, Prefill, RoundDone, Started
+from eagle_chat.records import RoundRecord
+from eagle_chat.statistics import ReplyStatistics
+from eagle_chat.summary import STOPPED_BY_USER, figures
+
+
+class Reply:
+    """Fed with the events of one reply, in order."""
+
+    def __init__(self, started: Started) -> None:
+        self.prompt = started.prompt
+        self.method = started.method
+        self.seed = started.seed
+        self.prefill: Prefill | None = None
+        self.newest: RoundRecord | None = None
+        self.statistics = ReplyStatistics()
+        self.summary: Mapping[str, Any] = {}
+        self.difference: Difference | None = None  # of a run again: where it parts from the earlier one
+        self.problem: str | None = None  # why it failed
+        self.over = False
+        self._texts: list[str] = []
+        self._lengths: list[int] = []  # characters after each round
+        self._clock: list[float] = []  # engine milliseconds after each round
+
+    def add(self, event: Prefill | RoundDone | Finished) -> None:
+        """Take the next event."""
+        match event:
+            case Prefill():
+                self.prefill = event
+            case RoundDone(record, text):
+                self.newest = record
+                self.statistics.add(record)
+                self._texts.append(text)
+                self._lengths.append((self._lengths[-1] if self._lengths else 0) + len(text))
+                self._clock.append(self.ms + record.ms)
+            case Finished(text, summary, difference=difference):
+                self._texts = [text]
+                self.summary, self.difference = summary, difference
+                self.over = True
+
+    def fail(self, problem: str) -> None:
+        """It ended with an error; what there is stays."""
+        self.problem = problem
+        self.over = True
+
+    @property
+    def text(self) -> str:
+        """All text so far."""
+        if len(self._texts) > 1:
+            self._texts = ["".join(self._texts)]
+        return self._texts[0] if self._texts else ""
+
+    @property
+    def ms(self) -> float:
+        """Engine time so far, prefill included."""
+        return self._clock[-1] if self._clock else 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the user ended it."""
+        return self.summary.get("stopped_by") == STOPPED_BY_USER
+
+    def text_at(self, ms: float) -> str:
+        """The text that was there after `ms` of engine time: a recorded run beside one that is under way."""
+        if ms >= self.ms:
+            return self.text
+        rounds = bisect_right(self._clock, ms)
+        return self.text[: self._lengths[rounds - 1]] if rounds else ""
+
+    def footer(self) -> str:
+        """One line of numbers, also of a reply without a summary."""
+        numbers = self.statistics
+        return figures(numbers.new_tokens, numbers.tokens_per_second, numbers.tau, self.method, self.seed)

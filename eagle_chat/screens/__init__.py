@@ -1,0 +1,1 @@
+"""Whole screens: the chat, the comparison, the help."""

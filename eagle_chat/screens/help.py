@@ -1,0 +1,77 @@
+"""Keys and definitions. The keys are read from the bindings, so the page cannot lie about them."""
+
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import HorizontalGroup, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Static
+
+Rows = list[tuple[str, str]]
+
+NUMBERS: Rows = [
+    ("round", "draft, verify, accept: one forward pass of the model"),
+    ("τ", "tokens per round: (new tokens − 1) / rounds; plain decoding is 1.00"),
+    ("tok/s", "(new tokens − 1) / decoding time on the engine's clock; reading the prompt is counted apart"),
+    ("accepted by depth", "of the rounds that drafted a token at depth d, the share that kept one there"),
+    ("×", "tok/s against a plain run of a prompt on this machine: ctrl+r makes one"),
+    ("screen", "share of the time that painting takes; it slows down to stay at 3 %"),
+]
+TREE: Rows = [
+    ("◆ root", "the last token of the text so far"),
+    ("● accepted", "drafted, and what the model itself says"),
+    ("○ rejected", "drafted beside the accepted path"),
+    ("· unreachable", "below a rejected one"),
+    ("★ target's own", "what the model says where no draft fits: every round ends with one"),
+    ("nn/mm", "the drafter's and the model's probability, percent"),
+]
+PROMISE = "Drafting never changes the text: same seed, same text. ctrl+r shows it."
+
+
+class HelpScreen(ModalScreen[None]):
+    """A page over the chat."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,f1,question_mark,q", "dismiss", "close", id="help.close"),
+    ]
+
+    def __init__(self, *sections: tuple[str, Iterable[BindingType]]) -> None:
+        super().__init__()
+        self._sections = sections
+
+    def compose(self) -> ComposeResult:
+        """One scrolling page."""
+        with VerticalScroll(id="help") as page:
+            page.border_title = "help"
+            page.border_subtitle = "esc closes"
+            for title, bindings in self._sections:
+                yield from _section(title, _keys(bindings))
+            yield from _section("The numbers", NUMBERS)
+            yield from _section("The tree", TREE)
+            yield Static(Content(PROMISE), classes="help-title")
+
+
+def _section(title: str, rows: Rows) -> ComposeResult:
+    yield Static(Content(title), classes="help-title")
+    for term, meaning in rows:
+        with HorizontalGroup():
+            yield Static(Content(term), classes="help-term")
+            yield Static(Content(meaning), classes="help-meaning")
+
+
+def _keys(bindings: Iterable[BindingType]) -> Rows:
+    """Keys and what they do; keys that do the same share a row."""
+    rows: dict[str, list[str]] = {}
+    for each in bindings:
+        binding = each if isinstance(each, Binding) else Binding(*each)
+        meaning = f"{binding.description}: {binding.tooltip}" if binding.tooltip else binding.description
+        rows.setdefault(meaning, []).append(_names(binding))
+    return [(", ".join(keys), meaning) for meaning, keys in rows.items()]
+
+
+def _names(binding: Binding) -> str:
+    names = {"escape": "esc", "question_mark": "?"}
+    return ", ".join(names.get(key, key) for key in binding.key.split(","))

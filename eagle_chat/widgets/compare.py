@@ -1,0 +1,42 @@
+"""One of the two runs of a comparison: its text, and its numbers on the engine's clock."""
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalGroup, VerticalScroll
+from textual.content import Content
+from textual.widgets import Static
+
+from eagle_chat.reply import Reply
+from eagle_chat.visible import visible
+
+
+class RunColumn(Vertical):
+    """Shows a reply up to a moment of its own clock."""
+
+    def __init__(self, name: str, title: str) -> None:
+        super().__init__(id=name, classes="run")
+        self.border_title = Content(f" {title} ")
+        self._text = Static("", markup=False, classes="run-text")
+        self._numbers = Static("", markup=False, classes="run-numbers")
+
+    def compose(self) -> ComposeResult:
+        """Text above, numbers below."""
+        with VerticalScroll(), VerticalGroup(classes="page"):
+            yield self._text
+        yield self._numbers
+
+    def on_mount(self) -> None:
+        """Follow the end of the text."""
+        self.query_one(VerticalScroll).anchor()
+
+    def show(self, reply: Reply, ms: float) -> None:
+        """The text that was there after `ms` of engine time, and the numbers of the whole run so far."""
+        self._text.update(Content(visible(reply.text_at(ms))))
+        numbers = reply.statistics
+        parts = [f"{min(ms, reply.ms) / 1000:6.2f} s"]
+        if numbers.tokens_per_second is not None and numbers.tau is not None:
+            parts += [f"{numbers.tokens_per_second:.1f} tok/s", f"τ {numbers.tau:.2f}"]
+        if reply.problem:
+            parts.append(f"✗ {reply.problem}")
+        elif reply.over and ms >= reply.ms:
+            parts.append("■ stopped" if reply.stopped else "done")
+        self._numbers.update(Content(visible("   ".join(parts))))

@@ -1,0 +1,66 @@
+"""One line: what is loaded on the left, what happens right now on the right."""
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.containers import HorizontalGroup
+from textual.content import Content
+from textual.widgets import Static
+
+from eagle_chat.events import Loading, SessionInfo
+
+MEGABYTE = 1_000_000
+
+
+class StatusLine(HorizontalGroup):
+    """The top line of the screen."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(id="status-line")
+        self._left = Static(_left(title), id="loaded")
+        self._right = Static("starting…", id="state", markup=False)
+
+    def compose(self) -> ComposeResult:
+        """Left part, right part."""
+        yield self._left
+        yield self._right
+
+    def loaded(self, info: SessionInfo, seed: int | None) -> None:
+        """Show models and settings, and the seed of the newest reply."""
+        parts = [settings(info), f"T={info.temperature:g}"]
+        if seed is not None:
+            parts.append(f"seed {seed}")
+        self._left.update(_left(names(info), "  ".join(filter(None, parts))))
+
+    def state(self, text: str, *, kind: str = "") -> None:
+        """Show what happens now; `kind` picks the colour: live, stopped, failed or none."""
+        state = self._right
+        state.set_classes(f"-{kind}" if kind else "")
+        # a new layout costs too much while a reply runs; a place that is too wide for a moment does no harm
+        fits = kind == "live" and state.content_size.width >= cell_len(text)
+        state.update(Content(text), layout=not fits)
+
+
+def names(info: SessionInfo) -> str:
+    """Target and method."""
+    return info.model if info.method == "none" else f"{info.model} + {info.method}"
+
+
+def settings(info: SessionInfo) -> str:
+    """Nodes, depth and beam, where the method has them."""
+    return f"n{info.nodes} d{info.depth} b{info.beam}" if info.nodes else ""
+
+
+def loading_text(event: Loading) -> str:
+    """Stage and progress; big totals are bytes, small ones steps."""
+    if not event.total:
+        return f"{event.stage}…"
+    percent = min(100, 100 * event.done // event.total)
+    if event.total >= MEGABYTE:
+        return f"{event.stage}  {event.done / MEGABYTE:.0f}/{event.total / MEGABYTE:.0f} MB  {percent} %"
+    return f"{event.stage}  {event.done}/{event.total}"
+
+
+def _left(title: str, details: str = "") -> Content:
+    return Content.assemble(
+        ("eagle-chat", "bold $primary"), "  ", (title, "bold"), "  ", (details, "$text-muted")
+    )

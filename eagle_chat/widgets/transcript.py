@@ -1,0 +1,231 @@
+"""The conversation. Text streams in, is never lost and never read as markup."""
+
+from collections.abc import Callable
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_core import StateCore
+from textual.app import ComposeResult
+from textual.containers import HorizontalGroup, VerticalGroup, VerticalScroll
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Label, Markdown, Static
+
+from eagle_chat.reply import Reply
+from eagle_chat.visible import visible
+from eagle_chat.widgets.folding_away import hide_above, show_all
+from eagle_chat.widgets.light_markdown import light_markdown
+
+PIECE = 1500  # characters after which the next line starts a new widget
+
+
+def chat_parser() -> MarkdownIt:
+    """Markdown as chats mean it: HTML and link definitions are text, a line break is a line break."""
+    # Textual drops HTML tokens and reference definitions: what a model wrote in them would vanish
+    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
+    parser.core.ruler.push("keep_line_breaks", _keep_line_breaks)
+    return parser
+
+
+def _keep_line_breaks(state: StateCore) -> None:
+    for token in state.tokens:
+        for child in token.children or ():
+            child.type = "hardbreak" if child.type == "softbreak" else child.type
+
+
+class StreamedText(VerticalGroup):
+    """A text that grows: pieces of light Markdown first, real Markdown when it is complete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = ""
+        self.idle = True
+        self._tail = ""  # what the last piece shows
+        self._in_fence = False  # where the last piece begins
+        self._piece: Static | None = None
+
+    def write(self, text: str) -> None:
+        """Add `text`."""
+        self.source += text
+        self._tail += text
+        content, in_fence = light_markdown(self._tail, self._in_fence)
+        if self._piece is None:
+            self._piece = Static(content, classes="piece")
+            self.mount(self._piece)
+        else:
+            self._piece.update(content)
+        if len(self._tail) > PIECE and self._tail.endswith("\n"):
+            self._piece.update(content[:-1])
+            self._piece, self._tail, self._in_fence = None, "", in_fence
+
+    def finish(self, whole: str) -> None:
+        """Show exactly `whole`, as real Markdown."""
+        self.source = whole
+        self.idle = False
+        self.call_later(self._replace_pieces, whole)
+
+    async def _replace_pieces(self, whole: str) -> None:
+        pieces = self.query(".piece")
+        with self.app.batch_update():
+            await self.mount(Markdown(whole, parser_factory=chat_parser))
+            await pieces.remove()
+            show_all(self)
+        self.idle = True
+
+
+class Message(HorizontalGroup):
+    """A speaker and what they said."""
+
+    def __init__(self, speaker: str, *, classes: str) -> None:
+        super().__init__(classes=classes)
+        self._speaker = speaker
+
+    def compose(self) -> ComposeResult:
+        """Two columns."""
+        yield Label(self._speaker, classes="speaker", markup=False)
+        with VerticalGroup():
+            yield from self.body()
+
+    def body(self) -> ComposeResult:
+        """What was said."""
+        yield from ()
+
+
+class UserMessage(Message):
+    """A prompt, exactly as it was typed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("you", classes="user")
+        self.text = text
+
+    def body(self) -> ComposeResult:
+        """The prompt."""
+        yield Static(Content(visible(self.text)), classes="said")
+
+
+class AssistantMessage(Message):
+    """A reply: Markdown that grows, and one line of numbers under it."""
+
+    def __init__(self) -> None:
+        super().__init__("eagle", classes="assistant")
+        self._text = StreamedText()
+        self._footer = Static("", classes="numbers", markup=False)
+        self._written = 0  # characters handed to the Markdown so far
+
+    def body(self) -> ComposeResult:
+        """Text and footer."""
+        yield self._text
+        yield self._footer
+
+    @property
+    def text_widget(self) -> StreamedText:
+        """Where the text is."""
+        return self._text
+
+    @property
+    def idle(self) -> bool:
+        """Whether everything known is on screen."""
+        return self._text.idle
+
+    @property
+    def source(self) -> str:
+        """The text on screen, as Markdown source."""
+        return self._text.source
+
+    def show(self, reply: Reply) -> None:
+        """Add what is new in `reply`; when it is over, show it once more as a whole with its numbers."""
+        text = reply.text
+        if reply.over:
+            self._text.finish(visible(text))
+            self._footer.update(_last_line(reply))
+            self.set_class(reply.stopped, "-stopped")
+            self.set_class(reply.problem is not None, "-failed")
+        elif len(text) > self._written:
+            self._text.write(visible(text[self._written :]))
+            self._written = len(text)
+
+
+def _last_line(reply: Reply) -> Content:
+    parts = []
+    if reply.problem is not None:
+        parts.append((f"✗ {visible(reply.problem)}  ", "$text-error"))
+    if reply.stopped:
+        parts.append(("■ stopped  ", "bold"))
+    elif reply.problem is None and not reply.text.strip():
+        parts.append(("empty reply  ", "italic"))
+    return Content.assemble(*parts, reply.footer())
+
+
+class Transcript(VerticalScroll):
+    """All messages, newest at the bottom and in view unless one scrolled up."""
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002
+        super().__init__(id=id)
+        self._page = VerticalGroup(classes="page")
+        self._newest: AssistantMessage | None = None
+
+    def compose(self) -> ComposeResult:
+        """At least a screenful: Textual would push a shorter one to the bottom."""
+        yield self._page
+
+    def on_mount(self) -> None:
+        """Follow the end."""
+        self.anchor()
+
+    def note(self, text: str) -> None:
+        """A sentence of the app's own."""
+        self._page.mount(Static(Content(visible(text)), classes="note"))
+
+    def add_prompt(self, text: str) -> None:
+        """A prompt was sent: whoever sends wants to see what comes."""
+        self._page.mount(UserMessage(text))
+        self.anchor()
+
+    def add_reply(self) -> AssistantMessage:
+        """A reply begins."""
+        self._newest = AssistantMessage()
+        self._page.mount(self._newest)
+        return self._newest
+
+    def remove_last_reply(self) -> None:
+        """The last reply is about to be replaced."""
+        if self._newest is not None:
+            self._newest.remove()
+            self._newest = None
+
+    def clear(self) -> None:
+        """Back to an empty page."""
+        self._newest = None
+        self._page.remove_children()
+        self.anchor()
+
+    def lighten(self) -> None:
+        """Leave out of the layout what is above the view, as long as one reads at the end."""
+        if self.scroll_offset.y < self.max_scroll_y:
+            return
+        for container in self._containers():
+            hide_above(container, self.region.y)
+
+    def restore(self) -> None:
+        """Everything is on the page again."""
+        for container in self._containers():
+            show_all(container)
+
+    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
+        """Somebody reads further up."""
+        super().watch_scroll_y(old_value, new_value)
+        if new_value < self.max_scroll_y:
+            self.restore()
+
+    def on_resize(self) -> None:
+        """Other widths, other heights: what is left out would keep the wrong place."""
+        self.restore()
+
+    def _containers(self) -> list[Widget]:
+        return [self._page, *([self._newest.text_widget] if self._newest else [])]
+
+    def scroll_pages(self, pages: int) -> None:
+        """Scroll by whole pages from elsewhere."""
+        scroll: Callable[..., None] = self.scroll_page_down if pages > 0 else self.scroll_page_up
+        if pages < 0:
+            self.release_anchor()
+        scroll(animate=False)

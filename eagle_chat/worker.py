@@ -1,0 +1,138 @@
+"""The one thread that owns the session. It appends events to `inbox`; it never waits for the screen.
+
+No torch here: the session comes from a factory that runs inside this thread, after the first frame.
+"""
+
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EagleChatError
+from eagle_chat.events import Event, Failed, Finished, Loading, Ready, SessionInfo
+
+log = logging.getLogger(__name__)
+
+
+class Session(Protocol):
+    """A conversation with loaded models. Its iterators look at `stop` between rounds and finish early."""
+
+    info: SessionInfo
+
+    def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
+        """Started, Prefill…, RoundDone…, Finished. Appended to the conversation, also when stopped."""
+
+    def again(self, *, method: str, stop: threading.Event) -> Iterator[Event]:
+        """The last prompt once more: same seed, other method, conversation unchanged."""
+
+    def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
+        """The last reply replaced by a new one."""
+
+    def new_chat(self) -> None:
+        """Forget the conversation."""
+
+
+SessionFactory = Callable[[Callable[[Loading], None]], Session]
+Request = Callable[[Session, threading.Event], Iterator[Event] | None]
+
+
+class Worker(threading.Thread):
+    """Makes the session, then serves requests in order until `quit`."""
+
+    def __init__(self, make_session: SessionFactory) -> None:
+        super().__init__(name="eagle-chat engine", daemon=True)
+        self.inbox: deque[Event] = deque()  # append and popleft are atomic: no lock, nothing lost
+        self.exit_code = EXIT_DONE  # of the failure that ended the thread
+        self._make_session = make_session
+        self._requests: queue.SimpleQueue[tuple[Request, threading.Event] | None] = queue.SimpleQueue()
+        self._newest_stop = self._running_stop = threading.Event()
+        self._quitting = threading.Event()
+
+    def ask(self, prompt: str, *, seed: int | None = None) -> None:
+        """Queue a prompt."""
+        self._submit(lambda session, stop: session.ask(prompt, seed=seed, stop=stop))
+
+    def again(self, *, method: str) -> None:
+        """Queue the last prompt with another method."""
+        self._submit(lambda session, stop: session.again(method=method, stop=stop))
+
+    def regenerate(self, *, seed: int | None = None) -> None:
+        """Queue a new reply to the last prompt."""
+        self._submit(lambda session, stop: session.regenerate(seed=seed, stop=stop))
+
+    def new_chat(self) -> None:
+        """Queue a fresh conversation."""
+        self._submit(_new_chat)
+
+    def stop(self) -> None:
+        """End what runs between rounds, and the newest request also before it has begun."""
+        self._running_stop.set()
+        self._newest_stop.set()
+
+    def quit(self) -> None:
+        """End the thread after the round it is in; requests still queued are dropped."""
+        self._quitting.set()
+        self.stop()
+        self._requests.put(None)
+
+    def run(self) -> None:
+        """Body of the thread."""
+        session = self._load()
+        if session is None:
+            return
+        while (request := self._requests.get()) is not None:
+            self._serve(session, *request)
+
+    def _submit(self, request: Request) -> None:
+        # one flag per request: stopping one that has not begun must not be forgotten when it does
+        self._newest_stop = threading.Event()
+        self._requests.put((request, self._newest_stop))
+
+    def _load(self) -> Session | None:
+        try:
+            session = self._make_session(self._progress)
+        except BaseException as error:  # a library that calls exit() must not leave the screen waiting
+            if not self._quitting.is_set():
+                self.exit_code = error.exit_code if isinstance(error, EagleChatError) else EXIT_FAILURE
+                self.inbox.append(Failed(_sentence(error, "Loading failed"), fatal=True))
+            return None
+        self.inbox.append(Ready(session.info))
+        return session
+
+    def _progress(self, event: Loading) -> None:
+        if self._quitting.is_set():
+            raise EagleChatError("Loading was interrupted.")
+        self.inbox.append(event)
+
+    def _serve(self, session: Session, request: Request, stop: threading.Event) -> None:
+        self._running_stop = stop
+        if self._quitting.is_set():
+            return
+        try:
+            events = request(session, stop)
+            if events is not None and not self._pass_on(events):
+                self.inbox.append(Failed("The reply ended without a result."))
+        except BaseException as error:
+            self.inbox.append(Failed(_sentence(error, "The reply failed")))
+
+    def _pass_on(self, events: Iterator[Event]) -> bool:
+        """Whether the reply came to its end."""
+        finished = False
+        for event in events:
+            self.inbox.append(event)
+            finished = isinstance(event, Finished)
+        return finished
+
+
+def _new_chat(session: Session, _stop: threading.Event) -> None:
+    session.new_chat()
+
+
+def _sentence(error: BaseException, what: str) -> str:
+    if isinstance(error, EagleChatError):
+        return str(error)
+    log.error("%s", what, exc_info=error)
+    reason = str(error).strip().partition("\n")[0]
+    return f"{what} ({type(error).__name__}{': ' if reason else ''}{reason}); details are in the log file."

@@ -1,0 +1,127 @@
+"""Makes the pictures of this folder: the app replays recorded rounds and is photographed at set sizes.
+
+python screenshots/make.py            draw every picture from traces/
+python screenshots/make.py --record   record traces/ anew with the default model first
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import resvg_py
+
+from eagle_chat.app import EagleChatApp
+from eagle_chat.events import Event, Finished, Prefill, Started
+from eagle_chat.trace import Trace, read_trace
+
+HERE = Path(__file__).parent
+TRACES = HERE / "traces"
+PROMPT = "Write a Python function that adds two numbers, and explain it."
+METHODS = ("eagle2", "none")
+EARLIEST = 20  # round at which a picture of a reply under way may be taken
+FONT = "DejaVu Sans Mono"
+
+
+class RecordedSession:
+    """Answers with what was recorded: the conversation's method first, then the others through `again`."""
+
+    def __init__(self, traces: dict[str, Trace], halting: bool) -> None:
+        self.traces = traces
+        self.info = traces[METHODS[0]].info
+        self.halting = halting  # the reply stands still at a telling round, until it is stopped
+
+    def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
+        """The first recording."""
+        return self._replay(self.info.method, stop, again=False)
+
+    def again(self, *, method: str, stop: threading.Event) -> Iterator[Event]:
+        """The recording of `method`."""
+        return self._replay(method, stop, again=True)
+
+    def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
+        """The first recording once more."""
+        return self._replay(self.info.method, stop, again=False)
+
+    def new_chat(self) -> None:
+        """Nothing to forget."""
+
+    def _replay(self, method: str, stop: threading.Event, again: bool) -> Iterator[Event]:
+        trace = self.traces[method]
+        assert trace.summary is not None
+        yield Started(trace.header["prompt"], method, trace.header["seed"], again)
+        yield Prefill(1, 1)
+        for done in trace.rounds:
+            yield done
+            if self.halting and done.record.index >= EARLIEST and done.record.accepted == self.info.depth:
+                stop.wait()
+                break
+        yield Finished(trace.summary["text"], trace.summary, again)
+
+
+def record() -> None:
+    """Run the default model in fp32, where both methods give the same text."""
+    TRACES.mkdir(exist_ok=True)
+    for method in METHODS:
+        command = [sys.executable, "-m", "eagle_chat", "run", PROMPT, "--method", method, "--seed", "7"]
+        command += ["--dtype", "fp32", "--max-new-tokens", "160", "--trace", str(TRACES / f"{method}.jsonl")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+async def photograph(name: str, size: tuple[int, int], theme: str, *, compare: bool = False) -> None:
+    """One picture, as SVG and PNG."""
+    traces = {method: read_trace(TRACES / f"{method}.jsonl") for method in METHODS}
+    session = RecordedSession(traces, halting=not compare)
+    app = EagleChatApp(lambda progress: session, theme=theme, title=session.info.model)
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        await until(lambda: app.feed.info is not None)
+        for character in PROMPT:
+            await pilot.press("space" if character == " " else character)
+        await pilot.press("enter")
+        await until(lambda: not app.busy if compare else bool(app.feed.reply and app.feed.reply.text))
+        if compare:
+            await pilot.press("ctrl+r")
+            await until(lambda: not app.busy)
+        await asyncio.sleep(2.5)  # the screen paints at a few frames a second
+        await pilot.pause()
+        svg = app.export_screenshot(title="eagle-chat")
+        app.worker.stop()
+        app.worker.quit()
+    svg = re.sub(r"terminal-\d+", "terminal-0", re.sub(r"@font-face \{.*?\}", "", svg, flags=re.S))
+    svg = svg.replace("Fira Code", FONT)
+    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
+    (HERE / f"{name}.png").write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=svg)))
+    print(f"{name}: {size[0]}x{size[1]}")
+
+
+async def until(true: Callable[[], object], seconds: float = 20) -> None:
+    """Wait for a condition."""
+    async with asyncio.timeout(seconds):
+        while not true():
+            await asyncio.sleep(0.02)
+
+
+def main() -> None:
+    """See the module's docstring."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--record", action="store_true", help="record traces/ anew first")
+    if parser.parse_args().record:
+        record()
+    asyncio.run(photograph("chat-120x40", (120, 40), "eagle-dark"))
+    asyncio.run(photograph("chat-120x40-light", (120, 40), "eagle-light"))
+    asyncio.run(photograph("chat-80x24", (80, 24), "eagle-dark"))
+    asyncio.run(photograph("chat-200x60", (200, 60), "eagle-dark"))
+    asyncio.run(photograph("compare-120x40", (120, 40), "eagle-dark", compare=True))
+
+
+if __name__ == "__main__":
+    main()
