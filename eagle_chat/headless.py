@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -9,24 +10,21 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
+from eagle_chat.comparison import Verdict, judge
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.events import Event, Finished, Loading, RoundDone
-from eagle_chat.options import Options
+from eagle_chat.options import Options, is_utf8
 from eagle_chat.summary import one_line
 from eagle_chat.trace import TraceWriter, open_trace
 
 if TYPE_CHECKING:
     from eagle_chat.session import ChatSession
-
-LARGEST_FP32 = (
-    3_000_000_000  # parameters: above, an fp32 copy would not fit beside the model on most machines
-)
 
 
 @dataclass(frozen=True)
@@ -45,11 +43,13 @@ def read_prompt(argument: str | None) -> str:
         if sys.stdin is None or sys.stdin.isatty():
             raise UsageError("there is no prompt: give one as an argument or on standard input")
         try:
-            argument = sys.stdin.buffer.read().decode()
+            argument = sys.stdin.buffer.read().decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
             raise UsageError(
                 f"standard input is not valid UTF-8 (byte {error.start}): convert it first"
             ) from None
+    if not is_utf8(argument):
+        raise UsageError("the prompt is not valid UTF-8: convert it first")
     if not argument.strip():
         raise UsageError("the prompt is empty: give one as an argument or on standard input")
     return argument
@@ -57,27 +57,59 @@ def read_prompt(argument: str | None) -> str:
 
 def run(options: Options, job: Job) -> int:
     """Decode one reply; the exit code."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed: there is nowhere to write to")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
     narrator = Console(stderr=True, highlight=False)
     stop = threading.Event()
-    with open_trace(job.trace) as file, _interruptible(stop):
+    with open_trace(job.trace) as file:
         session = _load(options, narrator, watched=file is not None)
         writer = TraceWriter(file, session.info) if file else None
         events = session.ask(job.prompt, seed=options.seed, stop=stop)
         try:
-            summary = _consume(events, writer, streamed=not job.as_json)
-            if job.compare and not stop.is_set():
-                session.engine.reset()  # both start from nothing
-                plain = _consume(session.again(method="none", stop=stop), None, streamed=False)
-                if not stop.is_set():
-                    summary["compare"] = _compare(session, summary, plain)
-            if job.as_json:
-                print(json.dumps(summary, ensure_ascii=False))
-            sys.stdout.flush()
+            with _interruptible(stop):
+                lines = _decode(session, events, writer, job, stop)
         except BrokenPipeError:  # whoever read us has enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return EXIT_FAILURE
-    _narrate(narrator, session, summary)
+    for line in lines:
+        narrator.print(line, markup=False, soft_wrap=True)
     return EXIT_INTERRUPTED if stop.is_set() else EXIT_DONE
+
+
+def _decode(
+    session: ChatSession, events: Iterator[Event], writer: TraceWriter | None, job: Job, stop: threading.Event
+) -> list[str]:
+    """The reply and, where asked for, its comparison, both written as they come; what to say about them."""
+    finished = _consume(events, writer, streamed=not job.as_json)
+    summary = dict(finished.summary)
+    lines = [*session.info.notes, one_line(summary)]
+    if job.compare and not stop.is_set():
+        session.engine.reset()  # both start from nothing
+        plain = _consume(session.again(method="none", stop=stop), None, streamed=False)
+        if not stop.is_set():
+            verdict = judge(finished.summary, plain.summary, plain.difference)
+            summary["compare"] = _comparison(verdict, plain)
+            lines += [one_line(plain.summary), verdict.sentence()]
+    if job.as_json:
+        unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+        _write(json.dumps(summary, ensure_ascii=not unicode) + "\n")
+    return lines
+
+
+def _write(text: str) -> None:
+    """To standard output, at once."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer goes nowhere, or the interpreter complains about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise EagleChatError(
+            f"standard output cannot be written ({error.strerror}): send it somewhere else"
+        ) from None
 
 
 def _load(options: Options, narrator: Console, watched: bool) -> ChatSession:
@@ -94,82 +126,29 @@ def _load(options: Options, narrator: Console, watched: bool) -> ChatSession:
         return load_session(options, show, watched=watched)
 
 
-def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool) -> dict[str, Any]:
-    """Pass the reply on as it grows; its summary."""
-    summary: dict[str, Any] = {}
+def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool) -> Finished:
+    """Pass the reply on as it grows; its last event."""
+    finished = Finished("")
     for event in events:
         if writer:
             writer.write(event)
         if isinstance(event, RoundDone) and streamed:
-            sys.stdout.write(event.text)
-            sys.stdout.flush()
+            _write(event.text)
         if isinstance(event, Finished):
-            summary = dict(event.summary)
+            finished = event
     if streamed:
-        sys.stdout.write("\n")
-    return summary
+        _write("\n")
+    return finished
 
 
-def _compare(session: ChatSession, summary: dict[str, Any], plain: dict[str, Any]) -> dict[str, Any]:
-    """Speed-up, and where the two texts part; `fp32_gap` is null where the model is too large to check."""
-    speeds = summary["tokens_per_second"], plain["tokens_per_second"]
-    difference = first_difference(summary["tokens"], plain["tokens"])
-    if difference is not None:
-        gap = _fp32_gap(session, summary["tokens"][:difference], summary["seed"])
-        at = {
-            "index": difference,
-            "token": _token_at(summary["tokens"], difference),
-            "plain_token": _token_at(plain["tokens"], difference),
-            "fp32_gap": gap,
-        }
+def _comparison(verdict: Verdict, plain: Finished) -> dict[str, Any]:
+    """The verdict for the JSON object."""
     return {
-        "speedup": speeds[0] / speeds[1] if all(speeds) else None,
-        "identical": difference is None,
-        "first_difference": None if difference is None else at,
-        "plain": plain,
+        "speedup": verdict.speedup,
+        "identical": verdict.identical,
+        "first_difference": asdict(verdict.difference) if verdict.difference else None,
+        "plain": plain.summary,
     }
-
-
-def first_difference(tokens: list[int], others: list[int]) -> int | None:
-    """The first index where two sequences differ, one ending early included; None where they are equal."""
-    for i, (token, other) in enumerate(zip(tokens, others, strict=False)):
-        if token != other:
-            return i
-    return None if len(tokens) == len(others) else min(len(tokens), len(others))
-
-
-def _token_at(tokens: list[int], index: int) -> int | None:
-    return tokens[index] if index < len(tokens) else None
-
-
-def _fp32_gap(session: ChatSession, tokens: list[int], seed: int) -> float | None:
-    """How far apart fp32 sees the two best tokens after `tokens` of the reply."""
-    import torch
-
-    from engine import load_model
-    from engine.near_tie import top2_gap
-
-    model = session.engine.target.model
-    if model.num_parameters() > LARGEST_FP32:
-        return None
-    if model.dtype != torch.float32:
-        model = load_model(Path(model.config.name_or_path), torch.float32, torch.device("cpu"))
-    return top2_gap(model, session.last_prompt() + tokens, replace(session.settings, seed=seed))
-
-
-def _narrate(narrator: Console, session: ChatSession, summary: dict[str, Any]) -> None:
-    """One line on what happened, one more for a comparison."""
-    for note in session.info.notes:
-        narrator.print(note, markup=False, soft_wrap=True)
-    narrator.print(one_line(summary), markup=False, soft_wrap=True)
-    compare = summary.get("compare")
-    if compare:
-        plain, difference = compare["plain"], compare["first_difference"]
-        verdict = "same text" if compare["identical"] else f"differs from token {difference['index']}"
-        if difference and difference["fp32_gap"] is not None:
-            verdict += f" (fp32 gap {difference['fp32_gap']:.3f})"
-        speedup = f"{compare['speedup']:.2f} × plain" if compare["speedup"] else "no speed-up measured"
-        narrator.print(f"{one_line(plain)} · {speedup} · {verdict}", markup=False, soft_wrap=True)
 
 
 @contextmanager

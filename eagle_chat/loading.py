@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from eagle_chat.catalogue import chat_template
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.options import Method, Options
@@ -14,6 +15,7 @@ from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
     import torch
+    from transformers import PreTrainedTokenizerFast
 
     from eagle_chat.session import ChatSession
     from engine import Drafter, Engine, GenerationSettings, StockTarget
@@ -60,8 +62,6 @@ def load_session(options: Options, progress: Progress, *, watched: bool = True) 
 
 
 def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
-    from transformers import AutoTokenizer
-
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
     from engine import Engine, StockTarget, load_model, pick_device, pick_dtype
@@ -73,7 +73,7 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     size = _tree_size(options, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
-    prompts = Prompts(AutoTokenizer.from_pretrained(location.folder), location.name)
+    prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
     target = StockTarget(load_model(location.folder, dtype, device))
     drafters = _drafters(options, method, size, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -96,6 +96,27 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     _warm_up(engine, prompts.encode([{"role": "user", "content": "Hello"}]), method)
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
     return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
+
+
+def _tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:
+    from transformers import AutoConfig, AutoTokenizer
+    from transformers.utils import logging
+
+    logging.set_verbosity_error()  # its advice is for programmers
+    what = "config.json"
+    try:
+        config = AutoConfig.from_pretrained(location.folder, trust_remote_code=False)
+        what = "tokenizer"
+        tokenizer = AutoTokenizer.from_pretrained(location.folder, config=config, trust_remote_code=False)
+    except Exception as error:  # the library's kinds share no base, and all mean that there is no tokenizer
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        raise EagleChatError(
+            f"the {what} in {location.folder} cannot be used ({reason}): copy or download the model again, "
+            "or choose another"
+        ) from error
+    if not hasattr(tokenizer, "backend_tokenizer"):
+        raise UsageError(f"{location.name} has no fast tokenizer: choose a model with a tokenizer.json")
+    return tokenizer
 
 
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:

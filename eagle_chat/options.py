@@ -48,6 +48,28 @@ def _finite(value: float) -> float:
     return value
 
 
+def _temperature(value: float) -> float:
+    """Smaller ones overflow when they divide the scores."""
+    if 0 < value < 0.001:
+        raise typer.BadParameter(f"{value} is too small: use 0, which is greedy, or at least 0.001.")
+    return _finite(value)
+
+
+def is_utf8(text: str) -> bool:
+    """False where an argument's bytes were no text; Python hides them in it as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _text(value: str | None) -> str | None:
+    if value is not None and not is_utf8(value):
+        raise typer.BadParameter("the text is not valid UTF-8.")
+    return value
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user chose; None where the choice is ours."""
@@ -91,7 +113,7 @@ class Options:
     temperature: Annotated[
         float,
         typer.Option(
-            "--temperature", "-t", min=0, callback=_finite, help="0 is greedy.", rich_help_panel=DECODING
+            "--temperature", "-t", min=0, callback=_temperature, help="0 is greedy.", rich_help_panel=DECODING
         ),
     ] = 0.0
     top_p: Annotated[
@@ -128,11 +150,14 @@ class Options:
         ),
     ] = None
     max_new_tokens: Annotated[int, typer.Option(min=1, help="Longest reply.", rich_help_panel=DECODING)] = 512
-    system: Annotated[str | None, typer.Option(help="System prompt.", rich_help_panel=DECODING)] = None
+    system: Annotated[
+        str | None, typer.Option(callback=_text, help="System prompt.", rich_help_panel=DECODING)
+    ] = None
     nodes: Annotated[
         int | None,
         typer.Option(
             min=1,
+            max=1024,
             help="Drafted nodes verified per round. Default: by device.",
             rich_help_panel=TREE,
             show_default=False,
@@ -141,13 +166,18 @@ class Options:
     depth: Annotated[
         int | None,
         typer.Option(
-            min=1, help="Longest drafted path. Default: by device.", rich_help_panel=TREE, show_default=False
+            min=1,
+            max=64,
+            help="Longest drafted path. Default: by device.",
+            rich_help_panel=TREE,
+            show_default=False,
         ),
     ] = None
     beam: Annotated[
         int | None,
         typer.Option(
             min=1,
+            max=128,
             help="Nodes expanded per level. Default: by device.",
             rich_help_panel=TREE,
             show_default=False,

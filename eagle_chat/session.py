@@ -8,11 +8,12 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
 
 from eagle_chat import events
+from eagle_chat.comparison import Difference, find_difference
 from eagle_chat.errors import UsageError
 from eagle_chat.recording import record_round
-from eagle_chat.summary import Reply, summarise
+from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
-from engine import Engine, GenerationSettings, Prefill, PromptTooLongError, Round
+from engine import NEAR_TIE, Engine, GenerationSettings, Prefill, PromptTooLongError, Round, fp32_gap
 
 
 @dataclass(frozen=True)
@@ -26,10 +27,11 @@ class Models:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What it takes to run a prompt again: the conversation up to it and the seed."""
+    """A prompt with what came before it and how it was answered: enough to run it again and compare."""
 
     messages: list[Message]
     seed: int
+    reply: events.Finished | None = None
 
 
 class ChatSession:
@@ -70,17 +72,15 @@ class ChatSession:
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[events.Event]:
         """The last prompt with another method and the same seed, beside the conversation."""
-        yield (yield from self._reply(self._need_last(), method, stop, again=True))
+        last = self._need_last()
+        finished = yield from self._reply(last, method, stop, again=True)
+        yield replace(finished, difference=self._difference(last, finished))
 
     def new_chat(self) -> None:
         """Forget the conversation."""
         self.engine.reset()
         self._messages = list(self._system)
         self._last = None
-
-    def last_prompt(self) -> list[int]:
-        """Token ids of the last prompt, as `again` decodes it."""
-        return self.prompts.encode(self._need_last().messages)
 
     def _need_last(self) -> Exchange:
         if self._last is None:
@@ -89,10 +89,10 @@ class ChatSession:
 
     def _converse(self, exchange: Exchange, stop: threading.Event) -> Iterator[events.Event]:
         finished = yield from self._reply(exchange, self.info.method, stop, again=False)
-        self._last = exchange
         # A reply stopped before its first word leaves no trace: two user turns in a row fit no template.
-        kept = [*exchange.messages, {"role": "assistant", "content": finished.text}]
-        self._messages = kept if finished.text else exchange.messages[:-1]
+        if finished.text:
+            self._last = replace(exchange, reply=finished)
+            self._messages = [*exchange.messages, {"role": "assistant", "content": finished.text}]
         yield finished
 
     def _reply(
@@ -100,7 +100,7 @@ class ChatSession:
     ) -> Generator[events.Event, None, events.Finished]:
         """Everything but the last event, which is returned."""
         yield events.Started(exchange.messages[-1]["content"], method, exchange.seed, again)
-        reply, stream = Reply(method, exchange.seed), TextStream(self.vocabulary)
+        outcome, stream = Outcome(method, exchange.seed), TextStream(self.vocabulary)
         settings = replace(self.settings, seed=exchange.seed)
         decoding = self.engine.generate(self.prompts.encode(exchange.messages), settings, method)
         try:
@@ -108,24 +108,36 @@ class ChatSession:
                 if isinstance(step, Prefill):
                     yield events.Prefill(step.done, step.total)
                 else:
-                    yield self._record(step, reply, stream)
+                    yield self._record(step, outcome, stream)
                 if stop.is_set():
                     break
         except PromptTooLongError as error:
-            raise UsageError(f"{error}, or start a new chat") from None
+            earlier = len(exchange.messages) > len(self._system) + 1
+            raise UsageError(f"{error}{', or start a new chat' if earlier else ''}") from None
         finally:
             decoding.close()
-        reply.text += stream.end()
-        return events.Finished(reply.text, summarise(self.info, reply), again)
+        return events.Finished(outcome.text, summarise(self.info, outcome), again)
 
-    def _record(self, step: Round, reply: Reply, stream: TextStream) -> events.RoundDone:
+    def _record(self, step: Round, outcome: Outcome, stream: TextStream) -> events.RoundDone:
         record = record_round(step, self.vocabulary, self.watched)
         text = stream.add(step.new)
-        reply.statistics.add(record)
-        reply.tokens += step.new
-        reply.text += text
-        reply.stopped_by = step.stopped_by or reply.stopped_by
+        if step.stopped_by:  # where the user stops, half a character is left out
+            text += stream.end()
+        outcome.statistics.add(record)
+        outcome.tokens += step.new
+        outcome.text += text
+        outcome.stopped_by = step.stopped_by or outcome.stopped_by
         return events.RoundDone(record, text)
+
+    def _difference(self, last: Exchange, plain: events.Finished) -> Difference | None:
+        """Where the conversation's reply and a plain run of its prompt part, and how close the call was."""
+        assert last.reply is not None
+        found = find_difference(last.reply.summary, plain.summary)
+        if found is None:
+            return None
+        prefix = self.prompts.encode(last.messages) + plain.summary["tokens"][: found.index]
+        gap = fp32_gap(self.engine.target.model, prefix, replace(self.settings, seed=last.seed))
+        return replace(found, fp32_gap=gap, near_tie=None if gap is None else gap < NEAR_TIE)
 
 
 def _seed(seed: int | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from eagle_chat.errors import UsageError
 
@@ -30,7 +30,10 @@ class Vocabulary:
         decoder = json.loads(tokenizer.backend_tokenizer.to_str())["decoder"]
         decoder = json.dumps(decoder)
         self._byte_level = "ByteLevel" in decoder
-        self.drops_first_space = not self._byte_level and ("Strip" in decoder or "Metaspace" in decoder)
+        keeps = '"prepend_scheme": "never"' in decoder
+        self.drops_first_space = (
+            not self._byte_level and not keeps and re.search("Strip|Metaspace", decoder) is not None
+        )
         self._cache: dict[int, bytes] = {}
 
     def bytes_of(self, token: int) -> bytes:
@@ -39,9 +42,13 @@ class Vocabulary:
             self._cache[token] = self._added[token] if token in self._added else self._decode(token)
         return self._cache[token]
 
+    def is_text(self, token: int) -> bool:
+        """False for special tokens, and for ids that only the LM head has, which is often padded."""
+        return token not in self.special and self.tokenizer.convert_ids_to_tokens(token) is not None
+
     def _decode(self, token: int) -> bytes:
         piece: str | None = self.tokenizer.convert_ids_to_tokens(token)
-        if piece is None:  # LM heads are often padded beyond the vocabulary
+        if piece is None:
             return f"<{token}>".encode()
         if self._byte_level:
             return bytes(_BYTE_OF.get(char, 63) for char in piece)
@@ -58,10 +65,10 @@ class TextStream:
         self._at_start = vocabulary.drops_first_space
 
     def add(self, tokens: list[int]) -> str:
-        """The text that `tokens` complete. Special tokens are not text."""
+        """The text that `tokens` complete."""
         text = ""
         for token in tokens:
-            if token not in self._vocabulary.special:
+            if self._vocabulary.is_text(token):
                 text += self._decoder.decode(self._vocabulary.bytes_of(token))
         return self._strip(text)
 
@@ -83,6 +90,7 @@ class Prompts:
         self, tokenizer: PreTrainedTokenizerFast, model_name: str, fallback_template: str | None = None
     ) -> None:
         self.tokenizer = tokenizer
+        self._model_name = model_name
         self._template = tokenizer.chat_template or fallback_template
         if self._template is None:
             raise UsageError(
@@ -92,19 +100,29 @@ class Prompts:
 
     def encode(self, messages: list[Message]) -> list[int]:
         """Token ids of the conversation, up to where the assistant's next reply begins."""
-        return self.tokenizer.apply_chat_template(
-            messages, chat_template=self._template, add_generation_prompt=True, return_dict=True
+        return self._apply(
+            messages, add_generation_prompt=True, return_dict=True, sanitize_control_tokens=True
         )["input_ids"]
 
     def end_of_turn(self) -> int | None:
         """The special token that the template puts right after an assistant's reply."""
         messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _MARK}]
-        text: str = self.tokenizer.apply_chat_template(messages, chat_template=self._template, tokenize=False)
-        after = text.rpartition(_MARK)[2].lstrip()
+        after = self._apply(messages, tokenize=False).rpartition(_MARK)[2].lstrip()
         for token_id, token in self.tokenizer.added_tokens_decoder.items():
             if token.special and after.startswith(token.content):
                 return token_id
         return None
+
+    def _apply(self, messages: list[Message], **how: Any) -> Any:
+        from jinja2 import TemplateError
+
+        try:
+            return self.tokenizer.apply_chat_template(messages, chat_template=self._template, **how)
+        except TemplateError as error:
+            raise UsageError(
+                f"the chat template of {self._model_name} refuses this conversation ({error}): "
+                "try without --system, or another model"
+            ) from error
 
 
 def stop_ids(prompts: Prompts, generation_eos: int | list[int] | None) -> frozenset[int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import platform
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,7 +31,7 @@ class Trace:
 
     header: dict[str, Any]
     info: SessionInfo
-    rounds: list[RoundRecord]
+    rounds: list[RoundDone]
     summary: dict[str, Any] | None  # None where the recording was cut off
 
 
@@ -46,9 +46,11 @@ class TraceWriter:
         """Record the events that belong into a trace; others pass."""
         match event:
             case Started(prompt=prompt, method=method, seed=seed):
+                if self._file.seekable():
+                    self._file.truncate(0)
                 self._line(self._header(prompt, method, seed))
-            case RoundDone(record=record):
-                self._line({"round": _plain(asdict(record))})
+            case RoundDone(record=record, text=text):
+                self._line({"round": _plain(asdict(record)), "text": text})
             case Finished(summary=summary):
                 self._line({"end": summary})
 
@@ -66,8 +68,14 @@ class TraceWriter:
         }
 
     def _line(self, value: dict[str, Any]) -> None:
-        self._file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
-        self._file.flush()
+        try:
+            self._file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise EagleChatError(
+                f"the trace {self._file.name} cannot be written ({error.strerror}): free some space, or "
+                "leave --trace out"
+            ) from None
 
 
 @contextmanager
@@ -77,32 +85,38 @@ def open_trace(path: Path | None) -> Iterator[IO[str] | None]:
         yield None
         return
     try:
-        file = path.open("w", encoding="utf-8")
+        file = path.open("a", encoding="utf-8")  # what is there is replaced when there is something better
     except OSError as error:
         raise UsageError(
             f"the trace cannot be written to {path} ({error.strerror}): give another --trace"
         ) from None
-    with file:
+    try:
         yield file
+    finally:
+        with suppress(OSError):  # said already, when a line could not be written
+            file.close()
 
 
 def read_trace(path: Path) -> Trace:
     """Raises EagleChatError naming file and line for anything that is no trace of this version."""
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        # Not splitlines: a string in JSON may hold other characters that end a line.
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise EagleChatError(f"the trace {path} cannot be read ({error})") from None
     values = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
     if not values or values[0].get("format") != FORMAT:
         raise EagleChatError(f"{path} is not an eagle-chat trace")
-    if values[0]["version"] != VERSION:
+    if values[0].get("version") != VERSION:
         raise EagleChatError(
-            f"{path} is a trace of version {values[0]['version']}, this program reads {VERSION}"
+            f"{path} is a trace of version {values[0].get('version')}, this program reads {VERSION}"
         )
     try:
         info = SessionInfo(**{**values[0]["info"], "notes": tuple(values[0]["info"]["notes"])})
-        rounds = [_round(value["round"]) for value in values[1:] if "round" in value]
-    except (KeyError, TypeError) as error:
+        rounds = [
+            RoundDone(_round(value["round"]), value["text"]) for value in values[1:] if "round" in value
+        ]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EagleChatError(f"{path} is damaged ({error})") from None
     return Trace(values[0], info, rounds, next((value["end"] for value in values if "end" in value), None))
 

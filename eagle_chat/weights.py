@@ -17,6 +17,7 @@ from eagle_chat.fingerprint import weight_files, weights_sha256
 from eagle_chat.wheel import UnreachableError
 
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
+CONFIGS = ("config.json", "generation_config.json", "tokenizer_config.json")
 TOKENIZER_FILES = ("tokenizer.json", "tokenizer.model", "vocab.json", "spiece.model")
 
 
@@ -98,6 +99,8 @@ def _packaged(head: str) -> Path:
 
 def _resolve(name: str, kind: str, progress: Callable[[Loading], None]) -> Path:
     """The folder behind a name that is not an alias."""
+    if not name.strip():
+        raise UsageError(f"The name of the {kind} is empty: give an alias, a hub id or a folder.")
     path = Path(name).expanduser()
     if path.is_dir():
         return path
@@ -127,6 +130,8 @@ def _check_files(folder: Path, name: str) -> None:
     """Config and every weight file are there; a loader would say it in a page of traceback."""
     if not (folder / "config.json").is_file():
         raise UsageError(f"{name} is not a model: {folder} holds no config.json.")
+    for path in (folder / config for config in CONFIGS if (folder / config).is_file()):
+        _check_json(path, name)
     paths = weight_files(folder)
     if not paths:
         raise UsageError(f"{name} has no weights: {folder} holds no .safetensors and no .bin file.")
@@ -140,3 +145,13 @@ def _check_files(folder: Path, name: str) -> None:
             raise EagleChatError(
                 f"{name} is incomplete: {missing[0]} is missing in {folder}; copy or download it again."
             )
+
+
+def _check_json(path: Path, name: str) -> None:
+    """The loaders ignore some damaged files, and fail on others in as many ways as there are files."""
+    try:
+        sound = isinstance(json.loads(path.read_text(encoding="utf-8")), dict)
+    except ValueError:
+        sound = False
+    if not sound:
+        raise EagleChatError(f"{path} is damaged (no JSON object): copy or download {name} again.")

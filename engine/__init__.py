@@ -33,11 +33,13 @@ from engine.errors import (
 )
 from engine.generate import Engine, Prefill, Round, Timing
 from engine.load import load_model, pick_device, pick_dtype
+from engine.near_tie import NEAR_TIE, fp32_gap
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget
 from engine.tree import DraftTree, Growth
 
 __all__ = [
+    "NEAR_TIE",
     "CheckpointError",
     "CorruptFileError",
     "DraftModel",
@@ -60,6 +62,7 @@ __all__ = [
     "Timing",
     "UnsupportedModelError",
     "check_tree_size",
+    "fp32_gap",
     "load_eagle_head",
     "load_model",
     "pick_device",

@@ -108,6 +108,7 @@ class Engine:
         self.target.taps = taps.pop() if taps else ()
         self.features = FeatureStore() if self.target.taps else None
         self.tokens: list[int] = []  # committed, the pending one last
+        self._newest = object()  # stands for the generator that owns the caches
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -128,10 +129,12 @@ class Engine:
             raise PromptTooLongError(
                 f"the prompt has {len(prompt)} tokens and the context holds {self.target.context}: shorten it"
             )
+        self._newest = current = object()
         try:
             yield from self._decode(prompt, settings, self.drafters[method])
         except BaseException:
-            self._rewind(len(self.tokens) - 1)
+            if self._newest is current:  # an older generator, closed late, has nothing to undo
+                self._rewind(len(self.tokens) - 1)
             raise
 
     def _decode(

@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from pickle import UnpicklingError
+from typing import Any, Literal
 
 import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
-from engine.errors import LoadError
+from engine.errors import LoadError, SettingsError
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """`auto` is the first CUDA GPU, else the CPU. Raises LoadError for a device this machine lacks."""
+    """`auto` is the first CUDA GPU, else the CPU. Raises SettingsError for a device this machine lacks."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
+        torch.zeros(1, device=device).item()  # "meta" is a device, but has no numbers
     except (RuntimeError, AssertionError, NotImplementedError) as error:
-        reason = str(error).splitlines()[0]
-        raise LoadError(f"device {name!r} cannot be used here ({reason}): try --device cpu") from None
+        reason = str(error).partition("\n")[0].partition(". ")[0]
+        raise SettingsError(f"device {name!r} cannot be used here ({reason}): try --device cpu") from None
     return device
 
 
@@ -43,15 +44,40 @@ def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTra
     """The causal LM in `folder`, for SDPA. Raises LoadError."""
     logging.disable_progress_bar()
     try:
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, attn_implementation="sdpa")
-        return model.to(device).eval()
+        model, report = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation="sdpa",
+            trust_remote_code=False,  # else it asks on standard input
+            ignore_mismatched_sizes=True,  # reported here instead
+            output_loading_info=True,
+        )
+        _check_complete(folder, report)
+        return model.to(device).eval().requires_grad_(False)
     except torch.OutOfMemoryError:
         raise LoadError(
             f"{folder.name} does not fit into the memory of {device}: choose a smaller model"
         ) from None
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise LoadError(f"the model in {folder} cannot be loaded ({reason})") from error
+    except LoadError:
+        raise
+    except Exception as error:  # the libraries' kinds share no base, and all mean that there is no model
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        if isinstance(error, UnpicklingError):  # whose message advises to run what the file says
+            reason = "its weights are no file of tensors, or damaged"
+        raise LoadError(
+            f"the model in {folder} cannot be loaded ({reason}): copy or download it again, or choose another"
+        ) from error
+
+
+def _check_complete(folder: Path, report: dict[str, Any]) -> None:
+    """transformers fills what a checkpoint lacks with random numbers, and only warns."""
+    for name, found, expected in sorted(report["mismatched_keys"]):
+        raise LoadError(
+            f"the model in {folder} does not fit its config.json (tensor {name} is {list(found)}, "
+            f"expected {list(expected)}): copy or download it again"
+        )
+    for name in sorted(report["missing_keys"]):
+        raise LoadError(f"the model in {folder} is incomplete (no tensor {name}): copy or download it again")
 
 
 def _cpu_multiplies_bf16() -> bool:
