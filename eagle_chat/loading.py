@@ -52,9 +52,9 @@ def load_session(options: Options, progress: Progress, *, watched: bool = True) 
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
     progress(Loading("starting PyTorch"))
-    # An OpenMP thread waits for its peers by spinning, for milliseconds; on a busy machine it spins on the very
-    # core a peer waits for. Bounded spinning costs nothing measurable on a quiet machine; beside three busy
-    # processes on two cores it made replies five to eight times faster.
+    # An OpenMP thread waits for its peers by spinning, for milliseconds; on a busy machine it spins on the
+    # very core a peer waits for. Bounded spinning costs nothing measurable on a quiet machine; beside three
+    # busy processes on two cores it made replies five to eight times faster.
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     import engine as eng
 

@@ -46,7 +46,7 @@ class TraceWriter:
         """Record the events that belong into a trace; others pass."""
         match event:
             case Started(prompt=prompt, method=method, seed=seed):
-                if self._file.seekable():
+                with suppress(OSError):  # a pipe or a device has nothing to replace
                     self._file.truncate(0)
                 self._line(self._header(prompt, method, seed))
             case RoundDone(record=record, text=text):

@@ -1,0 +1,70 @@
+"""Shared by the engine's tests: one thread, and one engine with every drafter per tiny model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+import torch
+
+from engine import DraftModel, Eagle2, Engine, PromptLookup, StockTarget, load_eagle_head
+from tests.engine.stubs import Echo, Noise, Oracle
+from tests.engine.tiny import HEADS, MODELS, make_model, perturbed, write_layout
+
+DRAFTERS = ("eagle2", "pld", "draft-model", "noise", "oracle", "echo")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Tiny tensors run slower on several threads."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@dataclass
+class Bench:
+    """A tiny target and an engine with all drafters on it."""
+
+    target: StockTarget
+    engine: Engine
+    oracle: Oracle
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
+    """By model name; each model gets a head of another published layout."""
+    made = {}
+    for name, layout in zip(MODELS, HEADS, strict=True):
+        model = make_model(name)
+        target = StockTarget(model)
+        head = load_eagle_head(
+            write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model), target, name
+        )
+        oracle = Oracle(target.vocabulary)
+        drafters = {
+            "eagle2": Eagle2(head, nodes=20, depth=4, beam=6),
+            "pld": PromptLookup(depth=4),
+            "draft-model": DraftModel(StockTarget(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
+            "noise": Noise(target.vocabulary),
+            "oracle": oracle,
+            "echo": Echo(),
+        }
+        made[name] = Bench(target, Engine(target, drafters), oracle)
+    return made
+
+
+@pytest.fixture(params=MODELS)
+def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
+    """Every tiny model in turn, its engine empty."""
+    benches[request.param].engine.reset()
+    return benches[request.param]
+
+
+@pytest.fixture
+def llama(benches: dict[str, Bench]) -> Bench:
+    """The first tiny model, its engine empty."""
+    benches["llama"].engine.reset()
+    return benches["llama"]
