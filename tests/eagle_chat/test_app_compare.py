@@ -1,0 +1,90 @@
+"""The comparison with plain decoding."""
+
+import threading
+
+from eagle_chat.app import EagleChatApp
+from eagle_chat.screens.compare import CompareScreen
+from eagle_chat.widgets.compare import RunColumn
+from tests.eagle_chat.app_pilot import chat, picture, replies, reply_over, run, send, wait_until
+from tests.eagle_chat.fake_session import INFO, SKY, FakeSession
+
+
+def hint(app: EagleChatApp) -> str:
+    return str(app.chat.prompt_bar.border_title or "")
+
+
+def test_compare_shows_both_runs_and_the_verdict() -> None:
+    """Catches a comparison against the wrong run, a missing verdict, or one that changes the conversation."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(120, 40)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("ctrl+r")
+            await wait_until(lambda: isinstance(app.screen, CompareScreen) and app.screen.verdict is not None)
+            await pilot.pause()
+            shown = picture(app)
+            assert "×1.36 against plain decoding" in shown
+            assert "same text ✓ 42 tokens" in shown
+            assert "73.7 tok/s   τ 1.95" in shown
+            assert "54.1 tok/s   τ 1.00" in shown
+            await pilot.press("escape")
+            assert app.screen is app.chat
+            assert replies(app) == [SKY]
+
+    run(test)
+
+
+def test_compare_reports_the_first_difference() -> None:
+    """Catches a verdict that says 'same' without looking at the tokens."""
+
+    async def test() -> None:
+        other = SKY.replace("Rayleigh", "another")
+        async with chat(FakeSession(plain_text=other)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("ctrl+r")
+            await wait_until(lambda: isinstance(app.screen, CompareScreen) and app.screen.verdict is not None)
+            await pilot.pause()
+            assert "differs from token 10 on" in picture(app)
+
+    run(test)
+
+
+def test_the_earlier_run_is_replayed_at_its_own_pace() -> None:
+    """Catches a race whose recorded side is finished before it starts: the engine's clock must drive both."""
+
+    async def test() -> None:
+        session = FakeSession()
+        async with chat(session) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            session.pace = threading.Semaphore(4)
+            await pilot.press("ctrl+r")
+            await wait_until(lambda: "is blue" in picture(app))
+            left = app.screen.query_one("#drafted", RunColumn)
+            assert "sky" in str(left._text.content)
+            assert SKY not in str(left._text.content)
+            await pilot.press("escape")
+            await reply_over(app, pilot)
+            assert replies(app) == [SKY]
+
+    run(test)
+
+
+def test_nothing_to_compare() -> None:
+    """Catches a crash or silence when there is no reply yet, or when the session decodes plainly itself."""
+
+    async def test() -> None:
+        from dataclasses import replace
+
+        async with chat(FakeSession(info=replace(INFO, method="none"))) as (app, pilot):
+            await pilot.press("ctrl+r")
+            assert "no reply to compare yet" in hint(app)
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("ctrl+r")
+            assert "plain decoding already" in hint(app)
+            assert app.screen is app.chat
+
+    run(test)
