@@ -83,7 +83,8 @@ class _Config:
 
     def number(self, name: str, default: float) -> float:
         """A number above 0."""
-        value = self._fields.get(name, default)
+        value = self._fields.get(name)
+        value = default if value is None else value
         if not isinstance(value, int | float) or not value > 0:
             raise CheckpointError(f"{self.file}: {name} should be a number above 0, not {value!r}")
         return float(value)

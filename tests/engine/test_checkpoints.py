@@ -163,7 +163,6 @@ ODDITIES: dict[str, dict[str, object]] = {
     "rope_theta as list": {"rope_theta": [1]},
     "rope_scaling as text": {"rope_scaling": "linear"},
     "rope_parameters as text": {"rope_parameters": "linear"},
-    "rms_norm_eps null": {"rms_norm_eps": None},
     "rms_norm_eps as text": {"rms_norm_eps": "tiny"},
 }
 

@@ -204,3 +204,30 @@ def test_an_older_generator_closed_late_does_no_harm(llama: Bench) -> None:
     older.close()
     new = [token for event in newer if isinstance(event, Round) for token in event.new]
     assert new == expected
+
+
+def test_an_older_generator_cannot_be_resumed(llama: Bench) -> None:
+    """A reply that goes on in caches which meanwhile hold another conversation."""
+    settings = GenerationSettings(max_new_tokens=10)
+    older = llama.engine.generate(PROMPT, settings)
+    next(older)
+    newer = llama.engine.generate(PROMPT[::-1], settings)
+    expected = plain_reply(llama.target, PROMPT[::-1], settings)
+    next(newer)
+    with pytest.raises(RuntimeError, match="newer one"):
+        next(older)
+    assert [token for event in newer if isinstance(event, Round) for token in event.new] == expected
+
+
+class Elsewhere(Blind):
+    """Proposes a tree below a token that nobody committed."""
+
+    def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
+        return DraftTree.chain([(tokens[-1] + 1) % 90])
+
+
+def test_a_tree_below_another_token_is_refused(llama: Bench) -> None:
+    """A drafter's mistake that would change the text without a sign: the root is not drafted."""
+    engine = Engine(llama.target, {"elsewhere": Elsewhere()})
+    with pytest.raises(ValueError, match="Elsewhere"):
+        list(engine.generate(PROMPT, GenerationSettings(max_new_tokens=10), "elsewhere"))
