@@ -134,7 +134,7 @@ class Engine:
             for event in self._decode(prompt, settings, self.drafters[method]):
                 yield event
                 if self._newest is not current:
-                    raise RuntimeError("this generator was resumed after a newer one took over the caches")
+                    raise RuntimeError("resumed after a newer one took over the caches")
         except BaseException:
             if self._newest is current:  # an older one, closed late, has nothing to undo
                 self._rewind(len(self.tokens) - 1)
@@ -172,9 +172,7 @@ class Engine:
             drafter.observe(self.tokens, self._committed_features(), logits, path)
             tree = drafter.propose(self.tokens, sampler).clip(limit - len(self.tokens) - 1)
             if tree.host.tokens[0] != self.tokens[-1]:
-                raise ValueError(
-                    f"{type(drafter).__name__} proposed a tree below another token than the last one"
-                )
+                raise ValueError(f"{type(drafter).__name__} proposed a tree below another token")
             drafted = time.perf_counter()
             logits, features = self.target.verify(tree)
             self._settle()

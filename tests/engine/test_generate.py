@@ -228,6 +228,6 @@ class Elsewhere(Blind):
 
 def test_a_tree_below_another_token_is_refused(llama: Bench) -> None:
     """A drafter's mistake that would change the text without a sign: the root is not drafted."""
-    engine = Engine(llama.target, {"elsewhere": Elsewhere()})
+    engine = Engine(StockTarget(llama.target.model), {"elsewhere": Elsewhere()})
     with pytest.raises(ValueError, match="Elsewhere"):
         list(engine.generate(PROMPT, GenerationSettings(max_new_tokens=10), "elsewhere"))
