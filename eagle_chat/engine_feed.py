@@ -33,7 +33,6 @@ class EngineFeed:
         self._over = over
         self._running: Reply | None = None
         self._discarding = False  # what still arrives belongs to a conversation that was left
-        self._plain_speed: float | None = None
 
     def leave(self, *, running: bool) -> None:
         """The conversation is left, maybe in the middle of a reply."""
@@ -70,7 +69,7 @@ class EngineFeed:
         if not (text or picture):
             return
         if reply is self.reply:
-            self._chat.paint(reply, self._figures(), text=text, picture=picture)
+            self._chat.paint(reply, self._figures(reply), text=text, picture=picture)
         elif self.comparison is not None:
             self.comparison.paint()
         if picture:
@@ -107,7 +106,6 @@ class EngineFeed:
     def _failed(self, message: str) -> None:
         if self._running is None:
             self._chat.transcript.note(f"✗ {message}")
-            self._chat.release_focus()
         else:
             self._running.fail(message)
             self._show_end(self._running)
@@ -116,10 +114,11 @@ class EngineFeed:
     def _show_end(self, reply: Reply) -> None:
         self._budget.stop()
         if reply is self.reply:
-            self._chat.end(reply, self._figures())
+            self._chat.end(reply, self._figures(reply))
             return
-        if reply.method == "none" and not reply.stopped and reply.problem is None:
-            self._plain_speed = reply.summary.get("tokens_per_second")
+        if self.reply is not None and reply.method == "none" and not reply.stopped and reply.problem is None:
+            self.reply.plain_speed = reply.summary.get("tokens_per_second")
+            self._chat.paint(self.reply, self._figures(self.reply), text=False, picture=True)
         if self.comparison is not None:
             self.comparison.paint()
 
@@ -129,9 +128,9 @@ class EngineFeed:
         self._chat.status.state(state, kind=kind)
         self._over()
 
-    def _figures(self) -> Figures:
+    def _figures(self, reply: Reply) -> Figures:
         context = self.info.context if self.info else 0
-        return Figures(context, self._budget.share, self._plain_speed)
+        return Figures(context, self._budget.share, reply.plain_speed)
 
 
 def _progress(reply: Reply) -> str:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 
-SHARE = 0.03  # of the wall clock that painting may take while a reply is being made
+SHARE = 0.02  # of the wall clock that painting may take; the engine's threads lose about twice that
 FIRST_COST = 0.0075  # seconds a frame is taken to cost before one was measured: four frames a second
 SMOOTHING = 0.3  # weight of the newest frame in the estimate
 SHORTEST = 0.1  # seconds between frames

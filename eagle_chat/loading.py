@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -52,10 +51,6 @@ def load_session(options: Options, progress: Progress, *, watched: bool = True) 
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
     progress(Loading("starting PyTorch"))
-    # An OpenMP thread waits for its peers by spinning, for milliseconds; on a busy machine it spins on the
-    # very core a peer waits for. Bounded spinning costs nothing measurable on a quiet machine; beside three
-    # busy processes on two cores it made replies five to eight times faster.
-    os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     import engine as eng
 
     try:

@@ -8,7 +8,7 @@ from eagle_chat.comparison import Difference
 from eagle_chat.events import Finished, Prefill, RoundDone, Started
 from eagle_chat.records import RoundRecord
 from eagle_chat.statistics import ReplyStatistics
-from eagle_chat.summary import STOPPED_BY_USER, figures
+from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER, figures
 
 
 class Reply:
@@ -23,6 +23,7 @@ class Reply:
         self.statistics = ReplyStatistics()
         self.summary: Mapping[str, Any] = {}
         self.difference: Difference | None = None  # of a run again: where it parts from the earlier one
+        self.plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
         self.problem: str | None = None  # why it failed
         self.over = False
         self._texts: list[str] = []
@@ -77,4 +78,6 @@ class Reply:
     def footer(self) -> str:
         """One line of numbers, also of a reply without a summary."""
         numbers = self.statistics
-        return figures(numbers.new_tokens, numbers.tokens_per_second, numbers.tau, self.method, self.seed)
+        line = figures(numbers.new_tokens, numbers.tokens_per_second, numbers.tau, self.method, self.seed)
+        end = None if self.stopped else HOW_IT_ENDED.get(self.summary.get("stopped_by", ""))
+        return f"{line} · {end}" if end else line

@@ -13,6 +13,11 @@ if TYPE_CHECKING:
 
 
 STOPPED_BY_USER = "user"
+HOW_IT_ENDED = {  # `stopped_by` of replies that did not come to their own end
+    STOPPED_BY_USER: "stopped",
+    "max_new_tokens": "cut at --max-new-tokens",
+    "context": "cut where the context is full",
+}
 
 
 @dataclass
@@ -64,7 +69,8 @@ def one_line(summary: Mapping[str, Any]) -> str:
         summary["method"],
         summary["seed"],
     )
-    return f"{line} · stopped" if summary["stopped_by"] == STOPPED_BY_USER else line
+    end = HOW_IT_ENDED.get(summary["stopped_by"])
+    return f"{line} · {end}" if end else line
 
 
 def figures(tokens: int, speed: float | None, tau: float | None, method: str, seed: int) -> str:

@@ -36,7 +36,7 @@ class Figures:
 
     context: int
     ui_share: float | None = None
-    plain_speed: float | None = None  # tokens per second of the newest plain run
+    plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
 
 
 class ChatScreen(Screen[None]):
@@ -60,7 +60,6 @@ class ChatScreen(Screen[None]):
         self.gauge = Gauge(id="gauge")
         self.prompt_bar = PromptBar(id="prompt-bar")
         self._message: AssistantMessage | None = None
-        self._focus_lent = False  # sending moved the focus to the tree and nobody has used it there
 
     def compose(self) -> ComposeResult:
         """All parts; the style sheet places them."""
@@ -84,11 +83,9 @@ class ChatScreen(Screen[None]):
         self.set_class(info.nodes <= SMALL_TREE, "-small-tree")
 
     def sent(self, text: str) -> None:
-        """A prompt went to the engine: the tree is what moves now, so it gets the keys."""
+        """A prompt went to the engine. Keys still go to the prompt: nothing typed meanwhile is lost."""
         self.transcript.lighten()
         self.transcript.add_prompt(text)
-        self._focus_lent = True
-        self.tree_view.focus()
 
     def begin(self, *, replacing: bool) -> None:
         """A reply begins, maybe in place of the last one."""
@@ -113,17 +110,10 @@ class ChatScreen(Screen[None]):
         )
 
     def end(self, reply: Reply, figures: Figures) -> None:
-        """The reply is over: everything once more, and back to the prompt unless the tree is in use."""
+        """The reply is over: everything once more."""
         self.paint(reply, figures, text=True, picture=True)
         self._message = None
         self.transcript.restore()
-        self.release_focus()
-
-    def release_focus(self) -> None:
-        """Give the focus back to the prompt if sending took it and nobody used the tree since."""
-        if self._focus_lent and self.focused is self.tree_view:
-            self.prompt_bar.prompt.focus()
-        self._focus_lent = False
 
     def clear(self) -> None:
         """A new conversation."""
@@ -134,9 +124,11 @@ class ChatScreen(Screen[None]):
         self.prompt_bar.prompt.focus()
 
     def on_key(self, event: events.Key) -> None:
-        """Notice that the tree is in use. Bindings run after this."""
-        if event.key != "escape":
-            self._focus_lent = False
+        """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""
+        prompt, writes = self.prompt_bar.prompt, event.is_printable and event.key not in self.active_bindings
+        if writes and event.character and self.focused is not prompt:
+            prompt.focus()
+            prompt.insert(event.character)
 
     def on_resize(self, event: events.Resize) -> None:
         """Say what is missing when there is no room."""

@@ -17,18 +17,23 @@ NUMBERS: Rows = [
     ("τ", "tokens per round: (new tokens − 1) / rounds; plain decoding is 1.00"),
     ("tok/s", "(new tokens − 1) / decoding time on the engine's clock; reading the prompt is counted apart"),
     ("accepted by depth", "of the rounds that drafted a token at depth d, the share that kept one there"),
-    ("×", "tok/s against a plain run of a prompt on this machine: ctrl+r makes one"),
-    ("screen", "share of the time that painting takes; it slows down to stay at 3 %"),
+    ("×", "tok/s against plain decoding of the same prompt on this machine: ctrl+r measures it"),
+    ("screen", "share of the time that painting takes; it slows down to stay at 2 %"),
+    ("n8 d3 b4", "nodes verified a round, longest drafted path, nodes expanded a level"),
+    ("fp32 gap", "where two texts part: how far apart full precision sees the two best tokens there"),
 ]
 TREE: Rows = [
     ("◆ root", "the last token of the text so far"),
     ("● accepted", "drafted, and what the model itself says"),
     ("○ rejected", "drafted beside the accepted path"),
     ("· unreachable", "below a rejected one"),
-    ("★ target's own", "what the model says where no draft fits: every round ends with one"),
+    ("★ target's own", "the bonus, what the model says where no draft fits: every round ends with one"),
     ("nn/mm", "the drafter's and the model's probability, percent"),
 ]
-PROMISE = "Drafting never changes the text: same seed, same text. ctrl+r shows it."
+PROMISE = (
+    "Drafting does not change the text: same seed, same text, in fp32 to the last token. In half precision "
+    "two runs may part where two tokens are nearly tied. ctrl+r shows it."
+)
 
 
 class HelpScreen(ModalScreen[None]):

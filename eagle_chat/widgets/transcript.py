@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from markdown_it import MarkdownIt
-from markdown_it.rules_core import StateCore
+from markdown_it.rules_inline import StateInline
 from textual.app import ComposeResult
 from textual.containers import HorizontalGroup, VerticalGroup, VerticalScroll
 from textual.content import Content
@@ -19,17 +19,27 @@ PIECE = 1500  # characters after which the next line starts a new widget
 
 
 def chat_parser() -> MarkdownIt:
-    """Markdown as chats mean it: HTML and link definitions are text, a line break is a line break."""
+    """Markdown as chats mean it: HTML and link definitions are text, line breaks and indents stay."""
     # Textual drops HTML tokens and reference definitions: what a model wrote in them would vanish
     parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
-    parser.core.ruler.push("keep_line_breaks", _keep_line_breaks)
+    parser.inline.ruler.at("newline", _line_break)
     return parser
 
 
-def _keep_line_breaks(state: StateCore) -> None:
-    for token in state.tokens:
-        for child in token.children or ():
-            child.type = "hardbreak" if child.type == "softbreak" else child.type
+def _line_break(state: StateInline, silent: bool) -> bool:
+    """A line break stays one, and the spaces after it stay: models write code without fences, too."""
+    if state.src[state.pos] != "\n":
+        return False
+    line = state.src[state.pos + 1 :]
+    indent = len(line) - len(line.lstrip(" "))
+    if not silent:
+        state.pending = state.pending.rstrip(" ")
+        state.push("hardbreak", "br", 0)
+        for _ in range(indent):  # one token each, kept apart: runs of spaces in a token shrink to one
+            state.push("text", "", 0).content = " "
+            state.push("indent", "", 0)
+    state.pos += 1 + indent
+    return True
 
 
 class StreamedText(VerticalGroup):

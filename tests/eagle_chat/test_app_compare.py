@@ -31,6 +31,10 @@ def test_compare_shows_both_runs_and_the_verdict() -> None:
             await pilot.press("escape")
             assert app.screen is app.chat
             assert replies(app) == [SKY]
+            assert "×1.36 vs plain 54.1" in picture(app)
+            await send(app, pilot, "another")
+            await reply_over(app, pilot)
+            assert "vs plain" not in picture(app)  # that was another prompt
 
     run(test)
 

@@ -93,6 +93,22 @@ def test_whatever_a_model_writes_is_shown(text: str) -> None:
     run(test)
 
 
+def test_code_without_a_fence_keeps_its_shape() -> None:
+    """Catches Markdown that eats indentation and line breaks when a streamed reply is finished."""
+
+    async def test() -> None:
+        code = "def f(n):\n    while n:\n        n -= 1"
+        async with chat(FakeSession(code)) as (app, pilot):
+            await send(app, pilot, "loop")
+            await reply_over(app, pilot)
+            shown = picture(app)
+            at = shown.index("def f(n):") - shown.rindex("\n", 0, shown.index("def f(n):"))
+            assert f"\n{' ' * (at - 1)}    while n:" in shown
+            assert f"\n{' ' * (at - 1)}        n -= 1" in shown
+
+    run(test)
+
+
 def test_escape_stops_and_keeps_the_text() -> None:
     """Catches a stop that throws the text away, and a session that cannot go on after it."""
 

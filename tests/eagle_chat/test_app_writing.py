@@ -153,36 +153,42 @@ def test_a_prompt_sent_while_loading_waits_for_the_model() -> None:
     run(test)
 
 
-def test_focus_goes_to_the_tree_and_comes_back() -> None:
-    """Catches tree keys that type into the prompt, and a prompt one has to look for after each reply."""
+def test_what_is_typed_during_a_reply_is_kept() -> None:
+    """Catches letters that are taken for shortcuts while a reply runs, and a prompt garbled by that."""
 
     async def test() -> None:
         pace = threading.Semaphore(2)
         async with chat(FakeSession(pace=pace)) as (app, pilot):
             await send(app, pilot, "one")
-            assert app.focused is app.chat.tree_view
+            await pilot.press(*"tell", "space", *"it")
             pace.release(200)
             await reply_over(app, pilot)
-            assert isinstance(app.focused, Prompt)
-            await pilot.press("escape")
-            assert app.focused is app.chat.tree_view
-            await pilot.press("i")
-            assert isinstance(app.focused, Prompt)
-            assert app.chat.query_one(Prompt).text == ""
+            await pilot.press("space", *"why")
+            assert app.chat.query_one(Prompt).text == "tell it why"
 
     run(test)
 
 
-def test_a_tree_in_use_keeps_the_focus() -> None:
-    """Catches the end of a reply pulling somebody out of the tree they were reading."""
+def test_the_tree_takes_keys_when_asked_to() -> None:
+    """Catches a tree that keys cannot reach during a reply, and letters that get lost there."""
 
     async def test() -> None:
         pace = threading.Semaphore(2)
         async with chat(FakeSession(pace=pace)) as (app, pilot):
             await send(app, pilot, "one")
-            await pilot.press("down")
+            while app.focused is not app.chat.tree_view:
+                await pilot.press("tab")
+            view = app.chat.tree_view.view
+            await pilot.press("t")
+            assert app.chat.tree_view.view != view
+            await pilot.press(*"hello")
+            assert isinstance(app.focused, Prompt)
+            assert app.chat.query_one(Prompt).text == "hello"
             pace.release(200)
             await reply_over(app, pilot)
+            await pilot.press("escape")
             assert app.focused is app.chat.tree_view
+            await pilot.press("i")
+            assert isinstance(app.focused, Prompt)
 
     run(test)

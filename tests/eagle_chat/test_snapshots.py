@@ -97,7 +97,7 @@ def test_in_the_middle_of_a_reply(svg: SnapshotAssertion) -> None:
         async with chat(FakeSession(TEXT, pace=pace), size=(120, 40), budget=frozen()) as (app, pilot):
             await send(app, pilot, "Why is the sky blue?")
             reply = await running(app, rounds=8)
-            app.chat.paint(reply, app.feed._figures(), text=True, picture=True)
+            app.chat.paint(reply, app.feed._figures(reply), text=True, picture=True)
             app.chat.status.state("▶ round 8", kind="live")
             await pilot.pause(0.2)
             assert await shown((app, pilot)) == svg
