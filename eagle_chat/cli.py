@@ -6,15 +6,30 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from eagle_chat import __version__
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Options, with_options
 
+
+class _Commands(TyperGroup):
+    """Knows a prompt from a misspelt command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """A prompt in place of a command is told where prompts go."""
+        if " " in args[0] and self.get_command(ctx, args[0]) is None:
+            raise UsageError(
+                f'"{args[0]}" is not a command: to ask it without the screen, put `run` before it'
+            )
+        return super().resolve_command(ctx, args)
+
+
 cli = typer.Typer(
+    cls=_Commands,
     invoke_without_command=True,
     no_args_is_help=False,
     pretty_exceptions_enable=False,

@@ -64,7 +64,7 @@ def load_session(options: Options, progress: Progress, *, watched: bool = True) 
 def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
-    from engine import Engine, StockTarget, load_model, pick_device, pick_dtype
+    from engine import Engine, StockTarget, dtype_name, load_model, pick_device, pick_dtype
 
     device = pick_device(options.device)
     dtype = pick_dtype(options.dtype.value, device)
@@ -80,7 +80,7 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     info = SessionInfo(
         model=options.model,
         method=method.value,
-        dtype=str(dtype).removeprefix("torch."),
+        dtype=dtype_name(dtype),
         device=str(device),
         weights_sha256=location.sha256,
         context=target.context,

@@ -1,8 +1,9 @@
 """Traces: the rounds of a reply as JSON lines, to be read without a model or a tokenizer.
 
-Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then one line a
-round, with the fields of `RoundRecord`, and at the end the summary of the reply. Token bytes are strings
-where they are whole UTF-8 characters and lists of byte values elsewhere. Numbers are rounded to five digits.
+Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then come
+`prompt_tokens`, a line for every round with the fields of `RoundRecord` and the text it completed, and at the
+end the summary of the reply. Token bytes are strings where they are whole UTF-8 characters and lists of byte
+values elsewhere. Numbers are rounded to five digits.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import IO, Any
 
 from eagle_chat import __version__
 from eagle_chat.errors import EagleChatError, UsageError
-from eagle_chat.events import Event, Finished, RoundDone, SessionInfo, Started
+from eagle_chat.events import Event, Finished, Prefill, RoundDone, SessionInfo, Started
 from eagle_chat.records import Dropped, RoundRecord, TreeRecord
 
 FORMAT = "eagle-chat-trace"
@@ -31,6 +32,7 @@ class Trace:
 
     header: dict[str, Any]
     info: SessionInfo
+    prompt_tokens: int
     rounds: list[RoundDone]
     summary: dict[str, Any] | None  # None where the recording was cut off
 
@@ -49,6 +51,8 @@ class TraceWriter:
                 with suppress(OSError):  # a pipe or a device has nothing to replace
                     self._file.truncate(0)
                 self._line(self._header(prompt, method, seed))
+            case Prefill(done=done, total=total) if done == total:
+                self._line({"prompt_tokens": total})
             case RoundDone(record=record, text=text):
                 self._line({"round": _plain(asdict(record)), "text": text})
             case Finished(summary=summary):
@@ -113,12 +117,12 @@ def read_trace(path: Path) -> Trace:
         )
     try:
         info = SessionInfo(**{**values[0]["info"], "notes": tuple(values[0]["info"]["notes"])})
-        rounds = [
-            RoundDone(_round(value["round"]), value["text"]) for value in values[1:] if "round" in value
-        ]
+        prompt_tokens = next((value["prompt_tokens"] for value in values if "prompt_tokens" in value), 0)
+        rounds = [RoundDone(_round(each["round"]), each["text"]) for each in values[1:] if "round" in each]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise EagleChatError(f"{path} is damaged ({error})") from None
-    return Trace(values[0], info, rounds, next((value["end"] for value in values if "end" in value), None))
+    summary = next((value["end"] for value in values if "end" in value), None)
+    return Trace(values[0], info, prompt_tokens, rounds, summary)
 
 
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from engine.errors import (
     UnsupportedModelError,
 )
 from engine.generate import Engine, Prefill, Round, Timing
-from engine.load import load_model, pick_device, pick_dtype
+from engine.load import dtype_name, load_model, pick_device, pick_dtype
 from engine.near_tie import NEAR_TIE, fp32_gap
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget
@@ -62,6 +62,7 @@ __all__ = [
     "Timing",
     "UnsupportedModelError",
     "check_tree_size",
+    "dtype_name",
     "fp32_gap",
     "load_eagle_head",
     "load_model",

@@ -40,6 +40,11 @@ def pick_dtype(name: DtypeName, device: torch.device) -> torch.dtype:
     return torch.float16
 
 
+def dtype_name(dtype: torch.dtype) -> str:
+    """The name by which `pick_dtype` knows it."""
+    return next(name for name, known in DTYPES.items() if known == dtype)
+
+
 def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
     """The causal LM in `folder`, for SDPA. Raises LoadError."""
     logging.disable_progress_bar()

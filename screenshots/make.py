@@ -19,70 +19,90 @@ import resvg_py
 
 from eagle_chat.app import EagleChatApp
 from eagle_chat.events import Event, Finished, Prefill, Started
+from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.trace import Trace, read_trace
 
 HERE = Path(__file__).parent
 TRACES = HERE / "traces"
-PROMPT = "Write a Python function that adds two numbers, and explain it."
-METHODS = ("eagle2", "none")
+SKY, PLANETS = "Why is the sky blue?", "List the planets of the solar system with one fact each."
+RECORDINGS = {
+    "chat": (SKY, "eagle2"),
+    "drafted": (PLANETS, "eagle2"),
+    "plain": (PLANETS, "none"),
+}  # prompt, method
 EARLIEST = 20  # round at which a picture of a reply under way may be taken
 FONT = "DejaVu Sans Mono"
 
 
-class RecordedSession:
-    """Answers with what was recorded: the conversation's method first, then the others through `again`."""
+class NoShare(FrameBudget):
+    """A recording is not slowed down by the screen, so there is no share to show."""
 
-    def __init__(self, traces: dict[str, Trace], halting: bool) -> None:
-        self.traces = traces
-        self.info = traces[METHODS[0]].info
-        self.halting = halting  # the reply stands still at a telling round, until it is stopped
+    def painted(self, *, text: bool, picture: bool) -> None:
+        """Forget the share."""
+        super().painted(text=text, picture=picture)
+        self.share = None
+
+
+class RecordedSession:
+    """Answers with what was recorded; `plain` is what the last prompt gives again without drafting."""
+
+    def __init__(self, drafted: Trace, plain: Trace | None = None) -> None:
+        self.drafted = drafted
+        self.plain = plain
+        self.info = drafted.info
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
-        """The first recording."""
-        return self._replay(self.info.method, stop, again=False)
+        """The recording."""
+        return self._replay(self.drafted, stop, again=False)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[Event]:
-        """The recording of `method`."""
-        return self._replay(method, stop, again=True)
+        """The recording of plain decoding."""
+        assert self.plain is not None
+        return self._replay(self.plain, stop, again=True)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
-        """The first recording once more."""
-        return self._replay(self.info.method, stop, again=False)
+        """The recording once more."""
+        return self._replay(self.drafted, stop, again=False)
 
     def new_chat(self) -> None:
         """Nothing to forget."""
 
-    def _replay(self, method: str, stop: threading.Event, again: bool) -> Iterator[Event]:
-        trace = self.traces[method]
+    def _replay(self, trace: Trace, stop: threading.Event, again: bool) -> Iterator[Event]:
         assert trace.summary is not None
-        yield Started(trace.header["prompt"], method, trace.header["seed"], again)
-        yield Prefill(1, 1)
+        yield Started(trace.header["prompt"], trace.header["method"], trace.header["seed"], again)
+        yield Prefill(trace.prompt_tokens, trace.prompt_tokens)
         for done in trace.rounds:
             yield done
-            if self.halting and done.record.index >= EARLIEST and done.record.accepted == self.info.depth:
-                stop.wait()
+            if (
+                self.plain is None
+                and done.record.index >= EARLIEST
+                and done.record.accepted == self.info.depth
+            ):
+                stop.wait()  # a telling round: the reply stands still, until it is stopped
                 break
         yield Finished(trace.summary["text"], trace.summary, again)
 
 
 def record() -> None:
-    """Run the default model in fp32, where both methods give the same text."""
+    """Run the default model. On a machine that does nothing else: the figures are in the pictures."""
     TRACES.mkdir(exist_ok=True)
-    for method in METHODS:
-        command = [sys.executable, "-m", "eagle_chat", "run", PROMPT, "--method", method, "--seed", "7"]
-        command += ["--dtype", "fp32", "--max-new-tokens", "160", "--trace", str(TRACES / f"{method}.jsonl")]
+    for name, (prompt, method) in RECORDINGS.items():
+        command = [sys.executable, "-m", "eagle_chat", "run", prompt, "--seed", "7", "--method", method]
+        command += ["--max-new-tokens", "160", "--trace", str(TRACES / f"{name}.jsonl")]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
 async def photograph(name: str, size: tuple[int, int], theme: str, *, compare: bool = False) -> None:
     """One picture, as SVG and PNG."""
-    traces = {method: read_trace(TRACES / f"{method}.jsonl") for method in METHODS}
-    session = RecordedSession(traces, halting=not compare)
-    app = EagleChatApp(lambda progress: session, theme=theme, title=session.info.model)
+    traces = {name: read_trace(TRACES / f"{name}.jsonl") for name in RECORDINGS}
+    session = (
+        RecordedSession(traces["drafted"], traces["plain"]) if compare else RecordedSession(traces["chat"])
+    )
+    app = EagleChatApp(lambda progress: session, theme=theme, title=session.info.model, budget=NoShare())
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await until(lambda: app.feed.info is not None)
-        for character in PROMPT:
+        for character in session.drafted.header["prompt"]:
             await pilot.press("space" if character == " " else character)
         await pilot.press("enter")
         await until(lambda: not app.busy if compare else bool(app.feed.reply and app.feed.reply.text))

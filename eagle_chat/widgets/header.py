@@ -26,7 +26,7 @@ class StatusLine(HorizontalGroup):
 
     def loaded(self, info: SessionInfo, seed: int | None) -> None:
         """Show models and settings, and the seed of the newest reply."""
-        parts = [settings(info), f"T={info.temperature:g}"]
+        parts = [info.dtype, settings(info), f"T={info.temperature:g}"]
         if seed is not None:
             parts.append(f"seed {seed}")
         self._left.update(_left(names(info), "  ".join(filter(None, parts))))

@@ -106,7 +106,7 @@ def test_summary_has_the_keys_of_the_contract(session):
     assert summary["tau"] == pytest.approx(23 / summary["rounds"])
     decode = summary["seconds"] - timings["prefill"] / 1000
     assert summary["tokens_per_second"] == pytest.approx(23 / decode)
-    assert (summary["method"], summary["seed"], summary["dtype"]) == ("eagle2", 5, "float32")
+    assert (summary["method"], summary["seed"], summary["dtype"]) == ("eagle2", 5, "fp32")
     assert summary["stopped_by"] == "max_new_tokens"
     assert summary["tau"] > 1.2  # the tiny head is good: a drafter that is never right proves nothing here
 

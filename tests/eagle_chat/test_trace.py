@@ -16,9 +16,7 @@ from eagle_chat.records import Dropped, RoundRecord, TreeRecord
 from eagle_chat.trace import FORMAT, VERSION, Trace, TraceWriter, open_trace, read_trace
 from tests.eagle_chat.examples import random_round
 
-INFO = SessionInfo(
-    "tiny", "eagle2", "float32", "cpu", "ab" * 32, 2048, 8, 3, 4, 0.7, "a/head", ("One note.",)
-)
+INFO = SessionInfo("tiny", "eagle2", "fp32", "cpu", "ab" * 32, 2048, 8, 3, 4, 0.7, "a/head", ("One note.",))
 SUMMARY = {"text": "So.", "tokens": [1, 2], "tau": 1.23456789, "stopped_by": "stop_token"}
 
 
@@ -122,7 +120,7 @@ def test_recording_that_was_cut_off(tmp_path):
     """Catches a trace that cannot be read because the program was ended in the middle of a reply."""
     path = tmp_path / "a.jsonl"
     written(path, plain_round(0, (b"a",), "a"), plain_round(1, (b"b",), "b"))
-    path.write_text("".join(path.read_text().splitlines(keepends=True)[:2]))
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:3]))
     trace = read_trace(path)
     assert trace.summary is None
     assert len(trace.rounds) == 1
@@ -169,13 +167,13 @@ def test_damaged_round(tmp_path, damage):
     path = tmp_path / "a.jsonl"
     written(path, plain_round(0, (b"a",), "a"))
     lines = path.read_text().splitlines()
-    value = json.loads(lines[1])
+    value = json.loads(lines[2])
     if "field" in damage:
         name, wrong = damage["field"]
         value["round"][name] = wrong
     else:
         value |= damage
-    path.write_text("\n".join([lines[0], json.dumps(value), *lines[2:]]))
+    path.write_text("\n".join([*lines[:2], json.dumps(value), *lines[3:]]))
     with pytest.raises(EagleChatError, match="is damaged"):
         read_trace(path)
 
