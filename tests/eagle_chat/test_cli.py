@@ -108,7 +108,8 @@ def test_text_is_streamed_to_standard_output_alone(tiny):
     text, report = tiny("Hi", "--seed", 4), json.loads(tiny("Hi", "--json", "--seed", 4).out)
     assert text.code == 0
     assert text.out == report["text"] + "\n"
-    assert re.fullmatch(r"30 tokens · [\d.]+ tok/s · τ [\d.]+ · eagle2 · seed 4 · cut at --max-new-tokens\n", text.err)
+    line = r"30 tokens · [\d.]+ tok/s · τ [\d.]+ · eagle2 · seed 4 · cut at --max-new-tokens\n"
+    assert re.fullmatch(line, text.err)
 
 
 def test_json_is_one_object(tiny, chat_model):
