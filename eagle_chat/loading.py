@@ -203,12 +203,14 @@ def _settings(options: Options, stop_ids: frozenset[int]) -> GenerationSettings:
 
 def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
     """Run a few rounds, so that the first reply's clock does not pay for lazily built kernels."""
-    from engine import GenerationSettings
+    from engine import GenerationSettings, pick_threads
 
     for warm in {"none", method.value}:
         for _ in engine.generate(prompt, GenerationSettings(max_new_tokens=6), warm):
             pass
         engine.reset()
+    if engine.target.device.type == "cpu":
+        pick_threads(engine, prompt)
     # What is loaded stays: the collector need not walk it in the middle of a round.
     gc.collect()
     gc.freeze()

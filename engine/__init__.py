@@ -36,6 +36,7 @@ from engine.load import dtype_name, load_model, pick_device, pick_dtype
 from engine.near_tie import NEAR_TIE, fp32_gap
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget
+from engine.threads import pick_threads
 from engine.tree import DraftTree, Growth
 
 __all__ = [
@@ -68,4 +69,5 @@ __all__ = [
     "load_model",
     "pick_device",
     "pick_dtype",
+    "pick_threads",
 ]
