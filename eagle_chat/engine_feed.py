@@ -17,7 +17,6 @@ from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen, Figures
 from eagle_chat.screens.compare import CompareScreen
-from eagle_chat.widgets.header import loading_text
 
 
 class EngineFeed:
@@ -43,7 +42,7 @@ class EngineFeed:
         """Attribute one event. Fatal failures are not for here."""
         match event:
             case Loading():
-                self._chat.status.state(loading_text(event))
+                self._chat.status.state(event.text())
             case Ready(info):
                 self._ready(info)
             case Finished() | Failed() if self._discarding:

@@ -6,6 +6,8 @@ from typing import Any
 from eagle_chat.comparison import Difference
 from eagle_chat.records import RoundRecord
 
+MEGABYTE = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Loading:
@@ -14,6 +16,15 @@ class Loading:
     stage: str
     done: int = 0
     total: int | None = None
+
+    def text(self) -> str:
+        """Stage and progress; big totals are bytes, small ones steps."""
+        if not self.total:
+            return f"{self.stage}…"
+        percent = min(100, 100 * self.done // self.total)
+        if self.total >= MEGABYTE:
+            return f"{self.stage}  {self.done / MEGABYTE:.0f}/{self.total / MEGABYTE:.0f} MB  {percent} %"
+        return f"{self.stage}  {self.done}/{self.total}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.text import Text
 
 from eagle_chat.comparison import Verdict, judge
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
-from eagle_chat.events import Event, Finished, Loading, RoundDone
+from eagle_chat.events import Event, Finished, RoundDone
 from eagle_chat.options import Options, is_utf8
 from eagle_chat.summary import one_line
 from eagle_chat.trace import TraceWriter, open_trace
@@ -117,13 +118,8 @@ def _load(options: Options, narrator: Console, watched: bool) -> ChatSession:
 
     if not narrator.is_terminal:
         return load_session(options, lambda event: None, watched=watched)
-    with narrator.status("starting") as status:
-
-        def show(event: Loading) -> None:
-            share = f" {100 * event.done // event.total} %" if event.total else ""
-            status.update(f"{event.stage}{share}")
-
-        return load_session(options, show, watched=watched)
+    with narrator.status("starting…") as status:
+        return load_session(options, lambda event: status.update(Text(event.text())), watched=watched)
 
 
 def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool) -> Finished:

@@ -70,6 +70,13 @@ def _text(value: str | None) -> str | None:
     return value
 
 
+def _tree_size(most: int, meaning: str) -> Any:
+    """An option that counts something of the draft tree, at most `most`."""
+    return typer.Option(
+        min=1, max=most, help=f"{meaning} Default: by device.", rich_help_panel=TREE, show_default=False
+    )
+
+
 @dataclass(frozen=True)
 class Options:
     """What the user chose; None where the choice is ours."""
@@ -153,36 +160,9 @@ class Options:
     system: Annotated[
         str | None, typer.Option(callback=_text, help="System prompt.", rich_help_panel=DECODING)
     ] = None
-    nodes: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=1024,
-            help="Drafted nodes verified per round. Default: by device.",
-            rich_help_panel=TREE,
-            show_default=False,
-        ),
-    ] = None
-    depth: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=64,
-            help="Longest drafted path. Default: by device.",
-            rich_help_panel=TREE,
-            show_default=False,
-        ),
-    ] = None
-    beam: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=128,
-            help="Nodes expanded per level. Default: by device.",
-            rich_help_panel=TREE,
-            show_default=False,
-        ),
-    ] = None
+    nodes: Annotated[int | None, _tree_size(1024, "Drafted nodes verified per round.")] = None
+    depth: Annotated[int | None, _tree_size(64, "Longest drafted path.")] = None
+    beam: Annotated[int | None, _tree_size(128, "Nodes expanded per level.")] = None
 
 
 def _is_given(ctx: typer.Context, name: str) -> bool:

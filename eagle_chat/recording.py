@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.records import Dropped, RoundRecord, TreeRecord
 
 if TYPE_CHECKING:
     from eagle_chat.text import Vocabulary
-    from engine import DraftTree, Growth, Round
+    from engine import Growth, Round
 
 MOST_DROPPED = 24  # of what was drawn and not kept, the best ones recorded
 
@@ -42,10 +43,10 @@ def _record_tree(step: Round, vocabulary: Vocabulary, watched: bool) -> TreeReco
     )
     if not watched or tree.growth is None:
         return record
-    return _with_growth(record, tree, tree.growth, vocabulary)
+    return _with_growth(record, tree.growth, vocabulary)
 
 
-def _with_growth(record: TreeRecord, tree: DraftTree, growth: Growth, vocabulary: Vocabulary) -> TreeRecord:
+def _with_growth(record: TreeRecord, growth: Growth, vocabulary: Vocabulary) -> TreeRecord:
     tokens, parents, expanded, kept = (
         column.tolist() for column in (growth.tokens, growth.parents, growth.expanded, growth.kept)
     )
@@ -56,9 +57,8 @@ def _with_growth(record: TreeRecord, tree: DraftTree, growth: Growth, vocabulary
     # Ancestors first: expanded ones, then the best of the rest; a node comes in only after its parent.
     node_of = {-1: 0} | {i: n for n, i in enumerate((i for i in range(len(tokens)) if kept[i]), start=1)}
     dropped: list[Dropped] = []
-    for i in sorted(
-        (i for i in range(len(tokens)) if not kept[i]), key=lambda i: (not expanded[i], -values[i], i)
-    ):
+    left = [i for i in range(len(tokens)) if not kept[i]]
+    for i in sorted(left, key=lambda i: (not expanded[i], -values[i], i)):
         if len(dropped) == MOST_DROPPED:
             break
         if parents[i] in node_of:
@@ -69,16 +69,7 @@ def _with_growth(record: TreeRecord, tree: DraftTree, growth: Growth, vocabulary
             )
     drawn = tuple(depths.count(depth) for depth in range(1, max(depths) + 1))
     cutoff = min(record.values[1:]) if record.values and len(tokens) > len(record.tokens) - 1 else None
-    return TreeRecord(
-        record.tokens,
-        record.texts,
-        record.parents,
-        record.values,
-        record.target,
-        tuple(dropped),
-        drawn,
-        cutoff,
-    )
+    return replace(record, dropped=tuple(dropped), drawn=drawn, cutoff=cutoff)
 
 
 def _dropped(

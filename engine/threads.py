@@ -30,7 +30,6 @@ def pick_threads(engine: Engine, prompt: list[int]) -> int:
 def _seconds(engine: Engine, prompt: list[int], threads: int) -> float:
     """Median time of a plain round."""
     torch.set_num_threads(threads)
-    engine.reset()
     events = engine.generate(prompt, GenerationSettings(max_new_tokens=1 + ROUNDS))
     rounds = [event.timing.verify for event in events if isinstance(event, Round)]
     engine.reset()

@@ -6,9 +6,7 @@ from textual.containers import HorizontalGroup
 from textual.content import Content
 from textual.widgets import Static
 
-from eagle_chat.events import Loading, SessionInfo
-
-MEGABYTE = 1_000_000
+from eagle_chat.events import SessionInfo
 
 
 class StatusLine(HorizontalGroup):
@@ -48,16 +46,6 @@ def names(info: SessionInfo) -> str:
 def settings(info: SessionInfo) -> str:
     """Nodes, depth and beam, where the method has them."""
     return f"n{info.nodes} d{info.depth} b{info.beam}" if info.nodes else ""
-
-
-def loading_text(event: Loading) -> str:
-    """Stage and progress; big totals are bytes, small ones steps."""
-    if not event.total:
-        return f"{event.stage}…"
-    percent = min(100, 100 * event.done // event.total)
-    if event.total >= MEGABYTE:
-        return f"{event.stage}  {event.done / MEGABYTE:.0f}/{event.total / MEGABYTE:.0f} MB  {percent} %"
-    return f"{event.stage}  {event.done}/{event.total}"
 
 
 def _left(title: str, details: str = "") -> Content:
