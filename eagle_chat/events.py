@@ -32,7 +32,7 @@ class SessionInfo:
     """What is loaded, for titles, summaries and traces."""
 
     model: str  # as the user named it
-    method: str  # method id: none, eagle2, pld, draft-model
+    method: str  # method id: none, eagle2, eagle3, pld, draft-model
     dtype: str
     device: str
     weights_sha256: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from eagle_chat.session import ChatSession
-    from engine import Drafter, Engine, GenerationSettings, StockTarget
+    from eagle_chat.text import Prompts
+    from engine import Drafter, Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget
 
 Progress = Callable[[Loading], None]
 
@@ -32,14 +34,19 @@ class TreeSize:
     beam: int
 
 
+# The methods whose drafts come from a head, and grow into a tree.
+_WITH_HEAD = (Method.EAGLE2, Method.EAGLE3)
+
 # A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
 _ON_GPU = {
     Method.EAGLE2: TreeSize(60, 6, 10),
+    Method.EAGLE3: TreeSize(60, 8, 10),
     Method.PLD: TreeSize(10, 10, 1),
     Method.DRAFT_MODEL: TreeSize(5, 5, 1),
 }
 _ON_CPU = {
     Method.EAGLE2: TreeSize(8, 3, 4),
+    Method.EAGLE3: TreeSize(8, 3, 4),
     Method.PLD: TreeSize(6, 6, 1),
     Method.DRAFT_MODEL: TreeSize(3, 3, 1),
 }
@@ -51,10 +58,50 @@ def load_session(options: Options, progress: Progress, *, watched: bool = True) 
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
     progress(Loading("starting PyTorch"))
+    with _engine_errors_as_ours():
+        return _load(options, progress, watched)
+
+
+def load_for_training(
+    options: Options, progress: Progress
+) -> tuple[StockTarget, Prompts, WeightsLocation, frozenset[int]]:
+    """The target alone, its prompts, where its weights come from, its stop ids. Raises as `load_session`."""
+    from eagle_chat.text import Prompts, stop_ids
+
+    progress(Loading("starting PyTorch"))
+    with _engine_errors_as_ours():
+        from engine import StockTarget, load_model, pick_device, pick_dtype
+        from engine.memory import keep_freed_memory
+
+        keep_freed_memory()  # large tensors come and go with every step
+        device = pick_device(options.device)
+        dtype = pick_dtype(options.dtype.value, device)
+        location = find_target(options.model, progress)
+        progress(Loading(f"loading {location.name}"))
+        prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
+        target = StockTarget(load_model(location.folder, dtype, device))
+    return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
+
+
+def load_head(options: Options, head: WeightsLocation, target: StockTarget) -> Eagle2:
+    """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
+    with _engine_errors_as_ours():
+        return _eagle2(options, head, target, _tree_size(options, _method_of(head, None), target.device))
+
+
+def load_prompt_lookup(device: torch.device) -> PromptLookup:
+    """Prompt lookup with the longest draft that suits the device."""
+    from engine import PromptLookup
+
+    return PromptLookup(_tree_size(Options(), Method.PLD, device).depth)
+
+
+@contextmanager
+def _engine_errors_as_ours() -> Iterator[None]:
     import engine as eng
 
     try:
-        return _load(options, progress, watched)
+        yield
     except (eng.CorruptFileError, eng.LoadError) as error:
         raise EagleChatError(str(error)) from error
     except eng.EngineError as error:
@@ -126,17 +173,31 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         raise UsageError(f"--head has no use with --method {method}: leave one of them out")
     if method is Method.DRAFT_MODEL and not options.head:
         raise UsageError("--method draft-model needs the small model: name it with --head")
-    if method not in (None, Method.EAGLE2):
+    if method is not None and method not in _WITH_HEAD:
         return method, None, []
-    head = find_head(options.head, options.model, Method.EAGLE2.value, progress)
+    head = find_head(options.head, options.model, (method or Method.EAGLE2).value, progress)
     if head:
-        return Method.EAGLE2, head, list(head.notes)
-    if method is Method.EAGLE2:
+        return _method_of(head, method), head, list(head.notes)
+    if method is not None:
         raise UsageError(
-            f"no draft head is known for {options.model}: name one with --head, or use --method pld"
+            f"no draft head is known for {options.model} and --method {method}: name one with --head, or use "
+            "--method pld"
         )
     note = f"No draft head is known for {options.model}, so prompt lookup drafts; --head names one."
     return Method.PLD, None, [note]
+
+
+def _method_of(head: WeightsLocation, asked: Method | None) -> Method:
+    """What the head was made for, which must be what was asked for."""
+    from engine import recognise_head
+
+    found = Method(recognise_head(head.folder))
+    if asked not in (None, found):
+        raise UsageError(
+            f"{head.name} is a head for --method {found}, not for {asked}: leave --method out, or name "
+            "another head"
+        )
+    return found
 
 
 def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
@@ -148,7 +209,8 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
         for name in ("nodes", "depth", "beam")
         if getattr(options, name) is not None
     }
-    usable = {Method.NONE: set(), Method.EAGLE2: {"nodes", "depth", "beam"}}.get(method, {"depth"})
+    tree = {"nodes", "depth", "beam"}
+    usable = {Method.NONE: set(), **dict.fromkeys(_WITH_HEAD, tree)}.get(method, {"depth"})
     for name in given:
         if name not in usable:
             shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
@@ -156,7 +218,7 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
     if method is Method.NONE:
         return TreeSize(0, 0, 0)
     size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
-    if method is not Method.EAGLE2:
+    if method not in _WITH_HEAD:
         return replace(size, nodes=size.depth)
     check_tree_size(size.nodes, size.depth, size.beam)
     return size
@@ -170,12 +232,11 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
-    from engine import DraftModel, Eagle2, PromptLookup, StockTarget, load_eagle_head, load_model
+    from engine import DraftModel, PromptLookup, StockTarget, load_model
 
-    if method is Method.EAGLE2:
+    if method in _WITH_HEAD:
         assert head is not None
-        network = load_eagle_head(head.folder, target, options.model)
-        return {method.value: Eagle2(network, size.nodes, size.depth, size.beam)}
+        return {method.value: _eagle2(options, head, target, size)}
     if method is Method.PLD:
         return {method.value: PromptLookup(size.depth)}
     if method is Method.DRAFT_MODEL:
@@ -185,6 +246,13 @@ def _drafters(
         model = load_model(location.folder, target.model.dtype, target.device)
         return {method.value: DraftModel(StockTarget(model), target.vocabulary, size.depth)}
     return {}
+
+
+def _eagle2(options: Options, head: WeightsLocation, target: StockTarget, size: TreeSize) -> Eagle2:
+    from engine import Eagle2, load_eagle_head
+
+    network = load_eagle_head(head.folder, target, options.model)
+    return Eagle2(network, size.nodes, size.depth, size.beam)
 
 
 def _settings(options: Options, stop_ids: frozenset[int]) -> GenerationSettings:

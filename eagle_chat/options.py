@@ -22,8 +22,16 @@ class Method(StrEnum):
 
     NONE = "none"
     EAGLE2 = "eagle2"
+    EAGLE3 = "eagle3"
     PLD = "pld"
     DRAFT_MODEL = "draft-model"
+
+
+class HeadKind(StrEnum):
+    """Methods whose heads can be trained."""
+
+    EAGLE2 = "eagle2"
+    EAGLE3 = "eagle3"
 
 
 class Dtype(StrEnum):
@@ -100,8 +108,9 @@ class Options:
     method: Annotated[
         Method | None,
         typer.Option(
-            help="What drafts: eagle2; pld copies from the text so far; draft-model is a small model, "
-            "named by --head; none is plain decoding. Default: eagle2 where a head is known.",
+            help="What drafts: eagle2 or eagle3, by the head's kind; pld copies from the text so far; "
+            "draft-model is a small model, named by --head; none is plain decoding. Default: by the head, "
+            "where one is known.",
             rich_help_panel=MODEL,
             show_default=False,
         ),
@@ -165,15 +174,16 @@ class Options:
     beam: Annotated[int | None, _tree_size(128, "Nodes expanded per level.")] = None
 
 
-def _is_given(ctx: typer.Context, name: str) -> bool:
+def _is_given(ctx: Any, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name != "DEFAULT"
 
 
-def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
     """Give a command every option of `Options`; it receives them as its keyword `options`.
 
-    Options given before a subcommand count for it too, unless it is given its own.
+    Options given before a subcommand count for it too, unless it is given its own. `defaults` are the
+    command's own where they differ from those of `Options`.
     """
     hints = get_type_hints(Options, include_extras=True)
     names = [field.name for field in fields(Options)]
@@ -185,17 +195,16 @@ def with_options(command: Callable[..., Any]) -> Callable[..., Any]:
         if parameter.name not in ("ctx", "options")
     ]
     shared = [
-        inspect.Parameter(field.name, keyword, default=field.default, annotation=hints[field.name])
-        for field in fields(Options)
+        inspect.Parameter(name, keyword, default=default, annotation=hints[name])
+        for name, default in ({field.name: field.default for field in fields(Options)} | defaults).items()
     ]
 
     @functools.wraps(command)
     def wrapper(ctx: typer.Context, **values: Any) -> Any:
         options = Options(**{name: values.pop(name) for name in names})
-        above = ctx.parent.obj if ctx.parent is not None else None
-        if isinstance(above, Options):
-            given = {name: getattr(options, name) for name in names if _is_given(ctx, name)}
-            options = replace(above, **given)
+        if ctx.parent is not None and isinstance(above := ctx.parent.obj, Options):
+            inherited = (n for n in names if _is_given(ctx.parent, n) and not _is_given(ctx, n))
+            options = replace(options, **{name: getattr(above, name) for name in inherited})
         ctx.obj = options
         return command(ctx, options=options, **values)
 

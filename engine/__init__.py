@@ -17,7 +17,7 @@ Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature w
 beam. p is the target's probability, q the drafter's.
 """
 
-from engine.checkpoints import load_eagle_head
+from engine.checkpoints import load_eagle_head, recognise_head
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.eagle2 import Eagle2, check_tree_size
 from engine.drafters.lookup import PromptLookup
@@ -70,4 +70,5 @@ __all__ = [
     "pick_device",
     "pick_dtype",
     "pick_threads",
+    "recognise_head",
 ]

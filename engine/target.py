@@ -75,6 +75,11 @@ class StockTarget:
         return self.model.config.get_text_config().hidden_size
 
     @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return self.model.config.get_text_config().num_hidden_layers
+
+    @property
     def context(self) -> int:
         """Longest sequence the model was made for, tokens."""
         return getattr(self.model.config.get_text_config(), "max_position_embeddings", None) or 2**31

@@ -1,15 +1,16 @@
 """EAGLE-2: a tree grown where the draft head is confident (Li et al., EMNLP 2024).
 
 A node's *value* is the product of confidences along its path, kept as a log in fp32: the drafter's estimate
-of the chance that the node is accepted.
+of the chance that the node is accepted. EAGLE-3 grows the same tree with another head.
 """
 
 from __future__ import annotations
 
+from typing import Protocol
+
 import torch
 from torch import Tensor
 
-from engine.drafters.eagle_head import EagleHead
 from engine.errors import SettingsError
 from engine.sampling import Sampler
 from engine.tree import DraftTree, Growth
@@ -17,14 +18,38 @@ from engine.tree import DraftTree, Growth
 OBSERVE_CHUNK = 512
 
 
+class DraftHead(Protocol):
+    """A network that continues features: EAGLE-1/2's or EAGLE-3's."""
+
+    taps: tuple[int, ...]
+    device: torch.device
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens it can propose, D."""
+
+    def fuse(self, features: Tensor) -> Tensor:
+        """The target's features [m, F] as `forward` reads them, [m, H]."""
+
+    def forward(
+        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+    ) -> Tensor:
+        """[m, H] from m pairs of token and feature, which is fused or an earlier output."""
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 from outputs [m, H]."""
+
+    def token_ids(self, ids: Tensor) -> Tensor:
+        """Draft ids to target ids."""
+
+
 class Eagle2:
     """Expands the `beam` best nodes of each of `depth` levels, then keeps the `nodes` best of all drawn."""
 
-    taps: tuple[int, ...] = (-1,)
-
-    def __init__(self, head: EagleHead, nodes: int, depth: int, beam: int) -> None:
+    def __init__(self, head: DraftHead, nodes: int, depth: int, beam: int) -> None:
         check_tree_size(nodes, depth, beam, head.vocabulary)
         self.head = head
+        self.taps = head.taps
         self.nodes = nodes
         self.depth = depth
         self.beam = beam
@@ -43,7 +68,8 @@ class Eagle2:
             positions = torch.arange(start, end, device=device)
             mask = torch.arange(end, device=device) <= positions[:, None]  # [m, end] causal
             ids = torch.tensor(tokens[start + 1 : end + 1], device=device)
-            hidden = self.head.forward(ids, features[start:end].to(device), positions, start, mask)
+            fused = self.head.fuse(features[start:end].to(device))
+            hidden = self.head.forward(ids, fused, positions, start, mask)
             self._hidden, self.length = hidden[-1:], end
 
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:

@@ -46,7 +46,7 @@ def test_every_layout_in_both_file_formats(
     head = load_eagle_head(folder, StockTarget(model), "tiny-llama")
     for name in tensors.keys() - {"embed_tokens.weight", "draft_vocab"}:
         assert torch.equal(head.tensors[name], tensors[name].float())
-    assert head.keys.shape == (len(tensors[K]) // 8, 0, 8)
+    assert head.layer.keys.shape == (len(tensors[K]) // 8, 0, 8)
 
 
 def without(name: str) -> Callable[[dict[str, Tensor]], None]:
@@ -74,8 +74,8 @@ BAD_TENSORS: dict[str, tuple[Callable[[dict[str, Tensor]], None], list[str]]] = 
     "wrong q rows": (having(Q, torch.ones(24, 32)), ["q_proj", "24", "4 heads"]),
     "wrong k rows": (having(K, torch.ones(24, 32)), ["k_proj", "24", "kv heads"]),
     "bad bias": (having("fc.bias", torch.ones(7)), ["fc.bias", "[7]", "[32]"]),
-    "EAGLE-3 by layer": (having("midlayer.hidden_norm.weight", torch.ones(32)), ["EAGLE-3", "not supported"]),
-    "EAGLE-3 by vocabulary": (having("d2t", torch.zeros(40)), ["EAGLE-3", "not supported"]),
+    "EAGLE-3 by layer": (having("midlayer.hidden_norm.weight", torch.ones(32)), ["lm_head", "missing"]),
+    "EAGLE-3 by vocabulary": (having("d2t", torch.zeros(40)), ["EAGLE-3", "midlayer.* expected"]),
     "embedding of another vocabulary": (
         having("embed_tokens.weight", torch.ones(98, 32)),
         ["tiny-llama", "[98, 32]", "[97, 32]"],

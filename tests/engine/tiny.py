@@ -37,18 +37,20 @@ _COMMON = {
 }
 
 
-def make_model(name: str, seed: int = 1, context: int = 2048, spread: float = SPREAD) -> PreTrainedModel:
-    """A random causal LM of one of the families in `MODELS`."""
-    common = {**_COMMON, "max_position_embeddings": context}
+def make_model(
+    name: str, seed: int = 1, context: int = 2048, spread: float = SPREAD, layers: int | None = None
+) -> PreTrainedModel:
+    """A random causal LM of one of the families in `MODELS`, of 2 or 3 layers or as many as wanted."""
+    common = {**_COMMON, "max_position_embeddings": context, "num_hidden_layers": layers or 2}
     if name == "llama":  # grouped-query attention
-        model = LlamaForCausalLM(LlamaConfig(vocab_size=97, num_hidden_layers=2, **common))
+        model = LlamaForCausalLM(LlamaConfig(vocab_size=97, **common))
     elif name == "llama-tied":
-        tied = {"tie_word_embeddings": True}
-        model = LlamaForCausalLM(LlamaConfig(vocab_size=101, num_hidden_layers=3, **tied, **common))
+        tied = {**common, "num_hidden_layers": layers or 3, "tie_word_embeddings": True}
+        model = LlamaForCausalLM(LlamaConfig(vocab_size=101, **tied))
     elif name == "qwen2":  # biases of q, k and v
-        model = Qwen2ForCausalLM(Qwen2Config(vocab_size=113, num_hidden_layers=2, **common))
+        model = Qwen2ForCausalLM(Qwen2Config(vocab_size=113, **common))
     elif name == "qwen3":  # norms of q and k, and heads wider than hidden size / heads
-        model = Qwen3ForCausalLM(Qwen3Config(vocab_size=131, num_hidden_layers=2, head_dim=16, **common))
+        model = Qwen3ForCausalLM(Qwen3Config(vocab_size=131, head_dim=16, **common))
     else:
         raise ValueError(name)
     fill(model, seed, spread)

@@ -1,0 +1,113 @@
+"""What the layouts of draft heads share: does a head fit its target, its config and its own layout?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import Tensor
+
+from engine.checkpoints.files import Config
+from engine.drafters.head_layer import HeadShape
+from engine.errors import CheckpointError
+from engine.target import StockTarget
+
+
+def check_hidden_size(hidden: int, file: Path, target: StockTarget, target_name: str) -> None:
+    """`hidden` is the width of the target's hidden states that the head was made for."""
+    if hidden != target.hidden_size:
+        raise CheckpointError(
+            f"the head {file.parent} was made for a hidden size of {hidden}, but {target_name} has "
+            f"{target.hidden_size}: choose the head of this model"
+        )
+
+
+def share_embedding(
+    tensors: dict[str, Tensor], config: Config, file: Path, target: StockTarget, target_name: str
+) -> None:
+    """Drop a copy of the target's embedding. Its shape, or else the config, tells whose vocabulary it was."""
+    embedding = tensors.pop("embed_tokens.weight", None)
+    vocabulary = config.count("vocab_size", target.vocabulary)
+    if embedding is None and vocabulary != target.vocabulary:
+        raise CheckpointError(
+            f"the head {file.parent} was made for a vocabulary of {vocabulary}, but {target_name} has "
+            f"{target.vocabulary}: choose the head of this model"
+        )
+    if embedding is not None and embedding.shape != target.embedding.weight.shape:
+        raise CheckpointError(
+            f"the head {file.parent} has an embedding of {list(embedding.shape)}, but {target_name} has "
+            f"{list(target.embedding.weight.shape)}: choose the head of this model"
+        )
+
+
+def check_names(
+    tensors: dict[str, Tensor], required: set[str], optional: set[str], kind: str, file: Path
+) -> None:
+    """Every tensor of the layout is there, and nothing else."""
+    for name, tensor in tensors.items():
+        if tensor.dim() == 0:
+            raise CheckpointError(f"{file}: tensor {name} is a single number: fetch the head again")
+    missing = sorted(required - tensors.keys())
+    if missing:
+        raise CheckpointError(f"{file}: tensor {missing[0]} is missing: fetch the head again")
+    surplus = sorted(tensors.keys() - required - optional)
+    if surplus:
+        raise CheckpointError(f"{file}: tensor {surplus[0]} does not belong to an {kind} head")
+
+
+def check_shapes(tensors: dict[str, Tensor], expected: dict[str, list[int]], file: Path) -> None:
+    """Every tensor has its expected shape."""
+    for name, tensor in tensors.items():
+        if list(tensor.shape) != expected[name]:
+            raise CheckpointError(f"{file}: tensor {name} is {list(tensor.shape)}, expected {expected[name]}")
+
+
+def head_shape(config: Config, tensors: dict[str, Tensor], prefix: str, file: Path) -> HeadShape:
+    """Head counts from config.json, the head dimension from there or the tensors of the layer `prefix`."""
+    heads = config.count("num_attention_heads", None)
+    kv_heads = config.count("num_key_value_heads", heads)
+    rows = [len(tensors[f"{prefix}.self_attn.{p}_proj.weight"]) for p in "qk"]
+    head_dim = config.count("head_dim", max(1, rows[0] // heads))
+    if rows != [heads * head_dim, kv_heads * head_dim] or head_dim % 2 or heads % kv_heads:
+        raise CheckpointError(
+            f"{file}: q_proj and k_proj have {rows[0]} and {rows[1]} rows, which does not fit the "
+            f"{heads} heads and {kv_heads} kv heads of its config.json: fetch the head again"
+        )
+    scaling, parameters = config.table("rope_scaling"), config.table("rope_parameters")
+    for table in (scaling, parameters):
+        if table.get("type", table.get("rope_type", "default")) != "default":
+            raise CheckpointError(f"{config.file}: rope_scaling {table} is not supported for draft heads")
+    base = parameters.get("rope_theta")
+    return HeadShape(
+        heads=heads,
+        kv_heads=kv_heads,
+        head_dim=head_dim,
+        rms_norm_eps=config.number("rms_norm_eps", 1e-6),
+        rope_theta=config.number("rope_theta", base if isinstance(base, int | float) else 10000.0),
+    )
+
+
+def layer_shapes(
+    shape: HeadShape, prefix: str, *, inputs: int, hidden: int, inner: int
+) -> dict[str, list[int]]:
+    """The weights of the decoder layer `prefix` whose q, k and v read `inputs` values."""
+    q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
+    return {
+        f"{prefix}.self_attn.q_proj.weight": [q, inputs],
+        f"{prefix}.self_attn.k_proj.weight": [kv, inputs],
+        f"{prefix}.self_attn.v_proj.weight": [kv, inputs],
+        f"{prefix}.self_attn.o_proj.weight": [hidden, q],
+        f"{prefix}.mlp.gate_proj.weight": [inner, hidden],
+        f"{prefix}.mlp.up_proj.weight": [inner, hidden],
+        f"{prefix}.mlp.down_proj.weight": [hidden, inner],
+        f"{prefix}.post_attention_layernorm.weight": [hidden],
+    }
+
+
+def layer_names(prefix: str) -> set[str]:
+    """The tensors of the decoder layer `prefix`."""
+    layers = (
+        *(f"self_attn.{p}_proj" for p in "qkvo"),
+        *(f"mlp.{p}_proj" for p in ("gate", "up", "down")),
+        "post_attention_layernorm",
+    )
+    return {f"{prefix}.{name}.weight" for name in layers}

@@ -1,0 +1,130 @@
+"""The layout of EAGLE-3: `fc` over several layers of the target, `midlayer`, its own `norm` and `lm_head`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from engine.checkpoints.checks import (
+    check_hidden_size,
+    check_names,
+    check_shapes,
+    head_shape,
+    layer_names,
+    layer_shapes,
+    share_embedding,
+)
+from engine.checkpoints.files import Config
+from engine.drafters.eagle3_head import Eagle3Head
+from engine.drafters.head_layer import HeadShape
+from engine.errors import CheckpointError
+from engine.target import StockTarget
+
+LAYER = "midlayer"
+NAMES = {
+    "fc.weight",
+    "norm.weight",
+    "lm_head.weight",
+    f"{LAYER}.hidden_norm.weight",
+    f"{LAYER}.input_layernorm.weight",
+    *layer_names(LAYER),
+}
+EMBEDDING = "embed_tokens.weight"
+TAPS = "eagle_aux_hidden_state_layer_ids"
+
+
+def load(
+    tensors: dict[str, Tensor], config: Config, file: Path, target: StockTarget, target_name: str
+) -> Eagle3Head:
+    """The head, if it is whole and fits `target`."""
+    _check_kind(tensors, config, file)
+    tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
+    offsets = tensors.pop("d2t", None)
+    check_names(tensors, NAMES, {EMBEDDING}, "EAGLE-3", file)
+    hidden = len(tensors["fc.weight"])
+    width = config.count("target_hidden_size", hidden)
+    check_hidden_size(width, file, target, target_name)
+    if width == hidden:
+        share_embedding(tensors, config, file, target, target_name)
+    elif EMBEDDING not in tensors:
+        raise CheckpointError(
+            f"{file}: tensor {EMBEDDING} is missing, which a head of width {hidden} for a target of width "
+            f"{width} needs: fetch the head again"
+        )
+    draft_vocab = _target_ids(offsets, len(tensors["lm_head.weight"]), file, target)
+    taps = _taps(config, target, target_name)
+    shape = head_shape(config, tensors, LAYER, file)
+    expected = _shapes(tensors, shape, fused=len(taps) * width)
+    expected[EMBEDDING] = [target.embedding.weight.shape[0], hidden]
+    check_shapes(tensors, expected, file)
+    weight = target.lm_head.weight
+    tensors = {name: tensor.to(weight.device, weight.dtype) for name, tensor in tensors.items()}
+    own = tensors.pop(EMBEDDING, None)
+    embedding = target.embedding if own is None else nn.Embedding.from_pretrained(own)
+    draft_vocab = None if draft_vocab is None else draft_vocab.to(weight.device)
+    return Eagle3Head(shape, tensors, embedding, draft_vocab, taps)
+
+
+def _check_kind(tensors: dict[str, Tensor], config: Config, file: Path) -> None:
+    """Relatives of the published layout, which would load and guess badly, or fail on a puzzling name."""
+    if not any(name.startswith(f"{LAYER}.") for name in tensors):
+        names = ", ".join(sorted(tensors)[:4])
+        raise CheckpointError(
+            f"{file} is an EAGLE-3 head of another layout, which is not supported: {LAYER}.* expected, "
+            f"{names}, … found"
+        )
+    if config.flag("norm_before_residual"):
+        raise CheckpointError(f"{config.file}: norm_before_residual is not supported for draft heads")
+
+
+def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: StockTarget) -> Tensor | None:
+    """Target ids [D] of the LM head's rows, from their offsets `d2t`; None where they are the same."""
+    if offsets is None and drafted == target.vocabulary:
+        return None
+    if offsets is None:
+        raise CheckpointError(
+            f"{file}: tensor d2t is missing, which a draft vocabulary of {drafted} tokens needs: fetch the "
+            "head again"
+        )
+    if list(offsets.shape) == [drafted] and not offsets.is_floating_point():
+        ids = torch.arange(drafted) + offsets.long()
+        if bool(((ids >= 0) & (ids < target.vocabulary)).all()):
+            return ids
+    raise CheckpointError(
+        f"{file}: d2t must be {drafted} whole numbers that lead to token ids below {target.vocabulary}: "
+        "fetch the head again"
+    )
+
+
+def _taps(config: Config, target: StockTarget, target_name: str) -> tuple[int, ...]:
+    """The residual streams that `fc` joins, each taken before a decoder layer: entries of hidden_states.
+
+    The reference takes those before layers 2, L // 2 and L - 3. Other trainers write theirs down, so or by
+    the layers they come out of; lists of the latter kind start at 1, by which sglang knows them too
+    (sgl-project/sglang#25454).
+    """
+    layers = target.layers
+    given = config.indices(TAPS) or config.section("eagle_config").indices(TAPS)
+    taps = given or [2, layers // 2, layers - 3]
+    if given and given[0] == 1:
+        taps = [layer + 1 for layer in given]
+    if not all(0 <= tap < layers for tap in taps):
+        raise CheckpointError(
+            f"the head {config.file.parent} reads the states before layers {taps} of its target, but "
+            f"{target_name} has {layers} layers: choose the head of this model"
+        )
+    return tuple(taps)
+
+
+def _shapes(tensors: dict[str, Tensor], shape: HeadShape, fused: int) -> dict[str, list[int]]:
+    hidden, drafted = len(tensors["fc.weight"]), len(tensors["lm_head.weight"])
+    inner = len(tensors[f"{LAYER}.mlp.gate_proj.weight"])
+    return {
+        "fc.weight": [hidden, fused],
+        "norm.weight": [hidden],
+        "lm_head.weight": [drafted, hidden],
+        f"{LAYER}.hidden_norm.weight": [hidden],
+        f"{LAYER}.input_layernorm.weight": [hidden],
+    } | layer_shapes(shape, LAYER, inputs=2 * hidden, hidden=hidden, inner=inner)

@@ -1,0 +1,101 @@
+"""The files of a draft head, before anything is known about its kind.
+
+The raw config.json is read here and nowhere else: a head's layer has its own kv heads, rope base and epsilon,
+and transformers' config classes rename or default those fields.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+
+from engine.errors import CheckpointError, CorruptFileError
+
+FILES = ("model.safetensors", "pytorch_model.bin")
+
+
+class Config:
+    """A head's config.json or an object in it, whose fields are looked at before they are used."""
+
+    def __init__(self, file: Path, fields: dict[str, object]) -> None:
+        self.file = file
+        self._fields = fields
+
+    def table(self, name: str) -> dict[str, object]:
+        """A JSON object; empty where it is absent or null."""
+        value = self._fields.get(name) or {}
+        if not isinstance(value, dict):
+            raise CheckpointError(f"{self.file}: {name} should be an object, not {value!r}")
+        return value
+
+    def section(self, name: str) -> Config:
+        """A JSON object with fields of its own; without any where it is absent or null."""
+        return Config(self.file, self.table(name))
+
+    def count(self, name: str, default: int | None) -> int:
+        """A whole number above 0. Without a default it must be there."""
+        value = self._fields.get(name)
+        value = default if value is None else value
+        if not isinstance(value, int) or value < 1:
+            raise CheckpointError(f"{self.file}: {name} should be a whole number above 0, not {value!r}")
+        return value
+
+    def number(self, name: str, default: float) -> float:
+        """A number above 0."""
+        value = self._fields.get(name)
+        value = default if value is None else value
+        if not isinstance(value, int | float) or not value > 0:
+            raise CheckpointError(f"{self.file}: {name} should be a number above 0, not {value!r}")
+        return float(value)
+
+    def indices(self, name: str) -> list[int] | None:
+        """Whole numbers from 0 on, at least one; None where it is absent or null."""
+        value = self._fields.get(name)
+        if value is None:
+            return None
+        if not isinstance(value, list) or not value or not all(type(i) is int and i >= 0 for i in value):
+            raise CheckpointError(f"{self.file}: {name} should be a list of layer numbers, not {value!r}")
+        return value
+
+    def flag(self, name: str) -> bool:
+        """True or false; false where it is absent or null."""
+        value = self._fields.get(name) or False
+        if not isinstance(value, bool):
+            raise CheckpointError(f"{self.file}: {name} should be true or false, not {value!r}")
+        return value
+
+
+def read_config(folder: Path) -> Config:
+    """The folder's config.json."""
+    file = folder / "config.json"
+    try:
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise CheckpointError(
+            f"{file} is missing: a draft head is a folder with config.json and weights"
+        ) from None
+    except (ValueError, OSError) as error:
+        raise CorruptFileError(f"{file} cannot be read as JSON ({error}): fetch the head again") from None
+    if not isinstance(fields, dict):
+        raise CorruptFileError(f"{file} holds no JSON object: fetch the head again")
+    return Config(file, fields)
+
+
+def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
+    """The tensors by name, and the file they came from. Never runs code that a file brings along."""
+    file = next((folder / name for name in FILES if (folder / name).is_file()), None)
+    if file is None:
+        raise CheckpointError(f"{folder} has neither {' nor '.join(FILES)}: give a folder with a draft head")
+    try:
+        if file.suffix == ".safetensors":
+            return load_file(file), file
+        loaded = torch.load(file, map_location="cpu", weights_only=True)
+    except Exception:
+        raise CorruptFileError(f"{file} is no file of tensors, or damaged: fetch the head again") from None
+    if not isinstance(loaded, dict) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
+        raise CheckpointError(f"{file} is not a table of tensors: give a folder with a draft head")
+    return loaded, file

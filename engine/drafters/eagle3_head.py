@@ -1,0 +1,71 @@
+"""The EAGLE-3 draft network: one Llama layer over several fused layers of the target (Li et al., 2025).
+
+Pairs, positions and trees are those of EAGLE-2. What differs: the target's features are residual streams
+taken before some of its layers, joined and fused to the head's width, while the head's own output goes back
+in as it is; attention reads the normed embedding beside the normed hidden state; and the head has a final
+norm, an LM head and a vocabulary of its own.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - its usual name
+from torch import Tensor, nn
+
+from engine.drafters.head_layer import HeadLayer, HeadShape, rms_norm
+
+
+class Eagle3Head:
+    """The network with its own KV cache and LM head.
+
+    `tensors` carry their published names. `embedding` [V, H] is the target's, or the head's own where their
+    widths differ. `draft_vocab` [D] holds the target id of each row of the LM head; None where they are the
+    same. `taps` say which hidden states of the target were fused, low to high.
+    """
+
+    def __init__(
+        self,
+        shape: HeadShape,
+        tensors: dict[str, Tensor],
+        embedding: nn.Embedding,
+        draft_vocab: Tensor | None,
+        taps: tuple[int, ...],
+    ) -> None:
+        self.shape = shape
+        self.tensors = tensors
+        self.embedding = embedding
+        self.draft_vocab = draft_vocab
+        self.taps = taps
+        self.layer = HeadLayer(shape, tensors, "midlayer")
+        fc = tensors["fc.weight"]
+        self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens it can propose."""
+        return self.tensors["lm_head.weight"].shape[0]
+
+    def fuse(self, features: Tensor) -> Tensor:
+        """What `forward` reads, [m, H], of the target's features [m, F], one hidden state per tap."""
+        return F.linear(features.to(self.dtype), self.tensors["fc.weight"])
+
+    def forward(
+        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+    ) -> Tensor:
+        """One pass over m pairs, [m, H]; their keys and values go to the cache rows from `start` on.
+
+        `tokens` [m], `features` [m, H] fused or drafted, `positions` [m] rotary positions; `mask` [m, start +
+        m] bool, True = attends. The output is not normed, since it is the next level's feature.
+        """
+        embedded = self.layer.norm("input_layernorm", self.embedding(tokens).to(self.dtype))
+        pairs = torch.cat((embedded, self.layer.norm("hidden_norm", features)), dim=-1)  # [m, 2H]
+        return self.layer.forward(pairs, features, positions, start, mask)
+
+    def log_probabilities(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 log-probabilities of the next token, from [m, H]."""
+        normed = rms_norm(hidden, self.tensors["norm.weight"], self.shape.rms_norm_eps)
+        return F.linear(normed, self.tensors["lm_head.weight"]).float().log_softmax(-1)
+
+    def token_ids(self, ids: Tensor) -> Tensor:
+        """Draft ids to target ids."""
+        return ids if self.draft_vocab is None else self.draft_vocab[ids]

@@ -1,0 +1,23 @@
+"""How the C library hands out memory."""
+
+import ctypes
+import sys
+
+# mallopt's parameter numbers (malloc.h of the GNU C library).
+_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
+
+
+def keep_freed_memory() -> bool:
+    """Have freed tensors' pages reused instead of returned to the system; True where that can be set.
+
+    By default the GNU C library maps every large tensor anew, and the kernel zeroes each page on first touch:
+    measured, that made a softmax over [1024, 8192] three times slower and an addition ten times. The process
+    keeps its peak memory instead.
+    """
+    if not sys.platform.startswith("linux"):
+        return False
+    try:
+        library = ctypes.CDLL(None)
+        return all(library.mallopt(what, 2**30) for what in (_TRIM_THRESHOLD, _MMAP_THRESHOLD))
+    except (OSError, AttributeError):  # another C library
+        return False
