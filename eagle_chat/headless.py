@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import json
-import os
-import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.text import Text
 
 from eagle_chat.comparison import Verdict, judge
-from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import Event, Finished, RoundDone
 from eagle_chat.options import Options, is_utf8
+from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
 from eagle_chat.summary import one_line
 from eagle_chat.trace import TraceWriter, open_trace
 
@@ -58,10 +53,7 @@ def read_prompt(argument: str | None) -> str:
 
 def run(options: Options, job: Job) -> int:
     """Decode one reply; the exit code."""
-    if sys.stdout is None:
-        raise UsageError("standard output is closed: there is nowhere to write to")
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
+    check_output()
     narrator = Console(stderr=True, highlight=False)
     stop = threading.Event()
     with open_trace(job.trace) as file:
@@ -69,7 +61,7 @@ def run(options: Options, job: Job) -> int:
         writer = TraceWriter(file, session.info) if file else None
         events = session.ask(job.prompt, seed=options.seed, stop=stop)
         try:
-            with _interruptible(stop):
+            with interruptible(stop):
                 lines = _decode(session, events, writer, job, stop)
         except BrokenPipeError:  # whoever read us has enough
             return EXIT_FAILURE
@@ -93,33 +85,15 @@ def _decode(
             summary["compare"] = _comparison(verdict, plain)
             lines += [one_line(plain.summary), verdict.sentence()]
     if job.as_json:
-        unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
-        _write(json.dumps(summary, ensure_ascii=not unicode) + "\n")
+        write_json(summary)
     return lines
-
-
-def _write(text: str) -> None:
-    """To standard output, at once."""
-    try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
-    except OSError as error:
-        # What is left in the buffer goes nowhere, or the interpreter complains about it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        if isinstance(error, BrokenPipeError):
-            raise
-        raise EagleChatError(
-            f"standard output cannot be written ({error.strerror}): send it somewhere else"
-        ) from None
 
 
 def _load(options: Options, narrator: Console, watched: bool) -> ChatSession:
     from eagle_chat.loading import load_session
 
-    if not narrator.is_terminal:
-        return load_session(options, lambda event: None, watched=watched)
-    with narrator.status("starting…") as status:
-        return load_session(options, lambda event: status.update(Text(event.text())), watched=watched)
+    with loading_status(narrator) as progress:
+        return load_session(options, progress, watched=watched)
 
 
 def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool) -> Finished:
@@ -129,11 +103,11 @@ def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool
         if writer:
             writer.write(event)
         if isinstance(event, RoundDone) and streamed:
-            _write(event.text)
+            write(event.text)
         if isinstance(event, Finished):
             finished = event
     if streamed:
-        _write("\n")
+        write("\n")
     return finished
 
 
@@ -145,19 +119,3 @@ def _comparison(verdict: Verdict, plain: Finished) -> dict[str, Any]:
         "first_difference": asdict(verdict.difference) if verdict.difference else None,
         "plain": plain.summary,
     }
-
-
-@contextmanager
-def _interruptible(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl+C ends the reply after the current round, the second one at once."""
-
-    def interrupt(signum: int, frame: object) -> None:
-        if stop.is_set():
-            raise KeyboardInterrupt
-        stop.set()
-
-    before = signal.signal(signal.SIGINT, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

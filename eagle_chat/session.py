@@ -13,7 +13,16 @@ from eagle_chat.errors import UsageError
 from eagle_chat.recording import record_round
 from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
-from engine import NEAR_TIE, Engine, GenerationSettings, Prefill, PromptTooLongError, Round, fp32_gap
+from engine import (
+    NEAR_TIE,
+    Drafter,
+    Engine,
+    GenerationSettings,
+    Prefill,
+    PromptTooLongError,
+    Round,
+    fp32_gap,
+)
 
 
 @dataclass(frozen=True)
@@ -75,6 +84,22 @@ class ChatSession:
         last = self._need_last()
         finished = yield from self._reply(last, method, stop, again=True)
         yield replace(finished, difference=self._difference(last, finished))
+
+    def with_drafter(self, method: str, drafter: Drafter) -> ChatSession:
+        """An empty conversation with the same model and settings, drafted by `drafter` alone.
+
+        It takes over the target: an earlier session on it must not be used any more.
+        """
+        engine = Engine(self.engine.target, {method: drafter})
+        engine.reset()
+        return ChatSession(
+            Models(engine, self.vocabulary, self.prompts),
+            self.settings,
+            replace(self.info, method=method),
+            seed=self._fixed_seed,
+            system=self._system[0]["content"] if self._system else None,
+            watched=self.watched,
+        )
 
     def new_chat(self) -> None:
         """Forget the conversation."""

@@ -1,0 +1,74 @@
+"""What the commands without a screen share: standard output, start-up progress and Ctrl+C."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from eagle_chat.errors import EagleChatError, UsageError
+from eagle_chat.events import Loading
+
+
+def check_output() -> None:
+    """Raises UsageError where standard output is closed."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed: there is nowhere to write to")
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal without Unicode still shows the rest
+
+
+def write(text: str) -> None:
+    """To standard output, at once."""
+    try:
+        sys.stdout.write(text)
+        sys.stdout.flush()
+    except OSError as error:
+        # What is left in the buffer goes nowhere, or the interpreter complains about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            raise
+        raise EagleChatError(
+            f"standard output cannot be written ({error.strerror}): send it somewhere else"
+        ) from None
+
+
+def write_json(report: dict[str, Any]) -> None:
+    """One line of JSON, in ASCII where standard output cannot show the rest."""
+    unicode = sys.stdout.encoding.lower().replace("-", "") == "utf8"
+    write(json.dumps(report, ensure_ascii=not unicode) + "\n")
+
+
+@contextmanager
+def loading_status(narrator: Console) -> Iterator[Callable[[Loading], None]]:
+    """Takes start-up progress, and shows it where somebody looks."""
+    if not narrator.is_terminal:
+        yield lambda event: None
+        return
+    with narrator.status("starting…") as status:
+        yield lambda event: status.update(Text(event.text()))
+
+
+@contextmanager
+def interruptible(stop: threading.Event) -> Iterator[None]:
+    """The first Ctrl+C ends the reply after the current round, the second one at once."""
+
+    def interrupt(signum: int, frame: object) -> None:
+        if stop.is_set():
+            raise KeyboardInterrupt
+        stop.set()
+
+    before = signal.signal(signal.SIGINT, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
