@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, TextIO
 
@@ -13,7 +15,7 @@ from typer.core import TyperGroup
 
 from eagle_chat import __version__
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Options, with_options
+from eagle_chat.options import Dtype, HeadKind, Options, with_options
 
 
 class _Commands(TyperGroup):
@@ -93,6 +95,105 @@ def run(
     from eagle_chat.headless import run as run_headless
 
     raise typer.Exit(run_headless(options, Job(read_prompt(prompt), as_json, trace, compare)))
+
+
+@cli.command()
+@partial(with_options, max_new_tokens=128)
+def evaluate(  # noqa: PLR0913 - one for each option
+    ctx: typer.Context,
+    *,
+    options: Options,
+    more: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="[FILE]...", help="More files of questions, as in --questions *.jsonl."),
+    ] = None,
+    questions: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar="FILE [FILE]...",
+            help='Questions of a task: a JSON object with "turns" (texts) a line. May be repeated.',
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")] = None,
+    against: Annotated[
+        list[str] | None,
+        typer.Option(help="Another head to compare with: alias, hub id or folder. May be repeated."),
+    ] = None,
+    pld: Annotated[
+        bool, typer.Option("--pld", help="Compare with prompt lookup, which has its own length of draft.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
+    ] = False,
+) -> None:
+    """Measure how much of what a draft head proposes is accepted: τ by task and depth, and calibration.
+
+    The turns of a question are asked as one conversation. The seed is 0 unless given.
+    """
+    from eagle_chat.evaluate import Job
+    from eagle_chat.evaluate import evaluate as run_evaluation
+
+    files = [*(questions or ()), *(more or ())]
+    raise typer.Exit(run_evaluation(options, Job(files, limit, against or (), pld, as_json)))
+
+
+@cli.command()
+def train(  # noqa: PLR0913 - one for each option
+    ctx: typer.Context,
+    *,
+    out: Annotated[Path, typer.Option(help="Folder for the head and all that leads to it.", file_okay=True)],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Target: alias, hub id or folder.", show_default=False)
+    ] = None,
+    method: Annotated[HeadKind, typer.Option(help="Kind of head.")] = HeadKind.EAGLE2,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.1, help="As much as can be done in about this time.")
+    ] = None,
+    tokens: Annotated[
+        int | None, typer.Option(min=1, help="Tokens of conversations to train on. Default: a million.")
+    ] = None,
+    passes: Annotated[
+        float | None, typer.Option(min=0.01, help="How often each token is trained on. Default: 4.")
+    ] = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            help='Own conversations: {"messages": [{"role", "content"}, …]} a line. Default: the target\'s.'
+        ),
+    ] = None,
+    vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
+    steps: Annotated[int, typer.Option(min=1, max=8, help="Unrolled steps.")] = 3,
+    regression: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="Weight of the distance to the target's features in the loss. Default: 5 for eagle2.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Same seed, same run.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")
+    ] = False,
+    dtype: Annotated[
+        Dtype | None, typer.Option(help="Number format of the target.", show_default="auto")
+    ] = None,
+    device: Annotated[
+        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", show_default="auto")
+    ] = None,
+) -> None:
+    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed."""
+    from eagle_chat.train import Job
+    from eagle_chat.train import train as run_training
+
+    above = ctx.parent.obj if ctx.parent is not None else None
+    given = {"model": model, "dtype": dtype, "device": device}
+    options = replace(above or Options(), **{name: value for name, value in given.items() if value})
+    job = Job(
+        out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
+    )
+    raise typer.Exit(run_training(options, job))
 
 
 def _is_terminal(stream: TextIO | None) -> bool:

@@ -12,10 +12,22 @@ from eagle_chat.errors import UsageError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
+    from engine.training import ChatLayout
+
 Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece vocabularies write a single byte
 _MARK = "·mark·"
+
+# How a user hands over a text, in conversations that a model writes itself.
+READINGS = (
+    "Give me a short summary of this text:\n\n",
+    "Rewrite this in plain words:\n\n",
+    "What are the main points here?\n\n",
+    "Shorten this to three sentences.\n\n",
+    "Answer in one paragraph what this is about.\n\n",
+    "Correct and improve this text:\n\n",
+)
 
 
 class Vocabulary:
@@ -111,6 +123,44 @@ class Prompts:
             if token.special and after.startswith(token.content):
                 return token_id
         return None
+
+    def encode_whole(self, messages: list[Message]) -> list[int]:
+        """Token ids of a finished conversation."""
+        return self._apply(messages, return_dict=True, sanitize_control_tokens=True)["input_ids"]
+
+    def layout(self, stop_ids: frozenset[int]) -> ChatLayout:
+        """What the template puts around turns, for a model that is to write conversations itself."""
+        from engine.training import ChatLayout, Role
+
+        system, user, reply, next_user = (f"{_MARK}{i}" for i in range(4))
+        dialogue = [
+            {"role": "user", "content": user},
+            {"role": "assistant", "content": reply},
+            {"role": "user", "content": next_user},
+        ]
+        before, to_assistant, to_user = self._around(dialogue)
+        openings, after = [(Role.USER, before)], {Role.USER: to_assistant, Role.ASSISTANT: to_user}
+        try:
+            before, to_first_user, _, _ = self._around([{"role": "system", "content": system}, *dialogue])
+        except UsageError:  # no system turns in this template
+            pass
+        else:
+            openings.append((Role.SYSTEM, before))
+            after[Role.SYSTEM] = to_first_user
+        readings = tuple(
+            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in READINGS
+        )
+        return ChatLayout(tuple(openings), after, stop_ids, readings)
+
+    def _around(self, messages: list[Message]) -> list[tuple[int, ...]]:
+        """Token ids before each message's text."""
+        rest, pieces = self._apply(messages, tokenize=False), []
+        for message in messages:
+            piece, mark, rest = rest.partition(message["content"])
+            if not mark:
+                raise UsageError(f"the chat template of {self._model_name} drops what is said in a turn")
+            pieces.append(tuple(self.tokenizer(piece, add_special_tokens=False)["input_ids"]))
+        return pieces
 
     def _apply(self, messages: list[Message], **how: Any) -> Any:
         from jinja2 import TemplateError

@@ -1,0 +1,266 @@
+"""`eagle-chat train`: a draft head for any target, from conversations the target writes itself."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED, EagleChatError, UsageError
+from eagle_chat.events import Loading
+from eagle_chat.model_card import model_card
+from eagle_chat.options import Dtype, Options
+from eagle_chat.streams import interruptible, loading_status
+from eagle_chat.training import TrainingRun
+from eagle_chat.training_plan import Plan
+from eagle_chat.training_plot import write_plot
+
+if TYPE_CHECKING:
+    from engine.training import Sizes, Speeds
+
+DEFAULT_TOKENS = 1_000_000
+DEFAULT_PASSES = 4.0
+REGRESSION = {"eagle2": 5.0, "eagle3": 0.0}  # the outputs of the latter are no features
+MEGABYTE = 1_000_000
+WRITTEN = ("config.json", "model.safetensors", "README.md")  # in the end, over what is there
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `train` was asked for beside model, dtype and device."""
+
+    out: Path
+    method: str = "eagle2"
+    minutes: float | None = None
+    tokens: int | None = None
+    passes: float | None = None
+    data: Path | None = None
+    vocabulary: int = 8192
+    steps: int = 3
+    regression: float | None = None
+    seed: int = 0
+    resume: bool = False
+    dry_run: bool = False
+
+
+def train(options: Options, job: Job) -> int:
+    """Run what is left to do in `job.out`; the exit code."""
+    console = Console(stderr=not job.dry_run, highlight=False, markup=False)
+    kept = _check(job)
+    if kept is not None:
+        options = replace(options, model=kept.model, dtype=Dtype(kept.dtype))
+    with loading_status(console) as progress:
+        from eagle_chat.loading import load_for_training
+
+        target, prompts, location, stop_ids = load_for_training(options, progress)
+    plan = kept or _new_plan(options, job, location.sha256)
+    if plan.weights_sha256 != location.sha256:
+        raise UsageError(
+            f"{plan.model} has other weights than the run in {job.out} began with: start another run"
+        )
+    run = TrainingRun(job.out, plan, target, prompts, stop_ids)
+    if kept is None:
+        with loading_status(console) as progress:
+            progress(Loading("measuring how fast this machine is"))
+            speeds, sizes = run.measure()
+            run.plan = _within_minutes(plan, job.minutes, speeds)
+            run.plan_own()
+        console.print(_forecast(run.plan, speeds, sizes))
+        if job.dry_run:
+            return EXIT_DONE
+        _check_room(job.out, run.plan, sizes)
+    else:
+        if job.tokens:
+            run.plan_own()
+        console.print(f"Going on with {_description(run.plan)}.")
+    run.plan.write(job.out)
+    device = "" if options.device == "auto" else f" --device {shlex.quote(options.device)}"
+    return _run(run, console, f"eagle-chat train --out {shlex.quote(str(job.out))}{device} --resume")
+
+
+def _new_plan(options: Options, job: Job, weights_sha256: str) -> Plan:
+    return Plan(
+        model=options.model,
+        method=job.method,
+        weights_sha256=weights_sha256,
+        tokens=job.tokens or DEFAULT_TOKENS,
+        passes=job.passes or DEFAULT_PASSES,
+        vocabulary=job.vocabulary,
+        steps=job.steps,
+        regression=REGRESSION[job.method] if job.regression is None else job.regression,
+        seed=job.seed,
+        data=str(job.data.resolve()) if job.data else None,
+        dtype=options.dtype.value,
+    )
+
+
+def _check(job: Job) -> Plan | None:
+    """The plan to go on with, if any. Raises UsageError for options that cannot work together."""
+    if job.minutes is not None and job.tokens is not None:
+        raise UsageError("--minutes and --tokens both size the run: leave one of them out")
+    if job.minutes is not None and job.resume:
+        raise UsageError("--minutes sizes a new run: make a resumed one longer with --tokens or --passes")
+    if job.dry_run and job.resume:
+        raise UsageError("--dry-run tells about a run from its start: leave --resume out")
+    if job.method == "eagle3" and job.regression:
+        raise UsageError("the outputs of an EAGLE-3 head are no features: leave --regression out")
+    if job.data is not None and not job.data.is_file():
+        raise UsageError(f"there is no file {job.data}: check the path given with --data")
+    if not (there := _nearest(job.out)).is_dir():
+        raise UsageError(f"{there} is a file: give a folder with --out")
+    kept = Plan.read(job.out)
+    if job.resume and kept is None:
+        raise UsageError(f"there is no run to resume in {job.out}: leave --resume out to start one")
+    if kept is not None and not job.resume and not job.dry_run:
+        raise UsageError(f"{job.out} holds a run already: add --resume to go on, or choose another folder")
+    for name in WRITTEN:
+        if kept is None and (job.out / name).exists():
+            raise UsageError(
+                f"{job.out} has a {name} that is not of a training run: choose another folder with --out"
+            )
+    return _extended(kept, job) if job.resume and kept else None
+
+
+def _extended(plan: Plan, job: Job) -> Plan:
+    """The plan of a run that goes on, longer where --tokens or --passes say so."""
+    tokens, passes = job.tokens or plan.tokens, job.passes or plan.passes
+    if tokens < plan.tokens:
+        raise UsageError(
+            f"the run in {job.out} has {plan.tokens:,} tokens already: --tokens cannot make it fewer"
+        )
+    return replace(plan, tokens=tokens, passes=passes)
+
+
+def _within_minutes(plan: Plan, minutes: float | None, speeds: Speeds) -> Plan:
+    """As many tokens as can be written and trained on in that time."""
+    if minutes is None:
+        return plan
+    seconds = 1 / speeds.written + plan.passes / speeds.trained  # for each
+    return replace(plan, tokens=max(1, int(minutes * 60 / seconds)))
+
+
+def _forecast(plan: Plan, speeds: Speeds, sizes: Sizes) -> Table:
+    """What the run will take."""
+    writing = plan.tokens / speeds.written
+    training = plan.passes * plan.tokens / speeds.trained
+    table = Table(box=None, show_header=False, pad_edge=False)
+    rows = [
+        ("head", f"{plan.method} for {plan.model}"),
+        ("conversations", f"{plan.tokens:,} tokens from {plan.data or 'the target itself'}"),
+        ("training", f"{plan.passes:g} passes, {plan.steps} unrolled steps"),
+        ("time", f"about {_duration(writing)} for conversations, {_duration(training)} for training"),
+        ("disk", f"about {_megabytes(_room(plan, sizes))}, most of it to be deleted when the head is made"),
+        ("memory", f"about {_megabytes(sizes.memory)} at most"),
+    ]
+    for name, value in rows:
+        table.add_row(name, value)
+    return table
+
+
+def _description(plan: Plan) -> str:
+    source = f"from {plan.data}" if plan.data else "of its own"
+    return f"the {plan.method} head for {plan.model}: {plan.tokens:,} tokens {source}, {plan.passes:g} passes"
+
+
+def _room(plan: Plan, sizes: Sizes) -> int:
+    """Bytes of disk, about."""
+    return plan.tokens * sizes.token + sizes.kept
+
+
+def _nearest(path: Path) -> Path:
+    """The path itself, or what there is of it."""
+    return next(part for part in (path, *path.absolute().parents) if part.exists())
+
+
+def _check_room(folder: Path, plan: Plan, sizes: Sizes) -> None:
+    """Raises EagleChatError where the run would fill the disk."""
+    free = shutil.disk_usage(_nearest(folder)).free
+    if free < _room(plan, sizes):
+        raise EagleChatError(
+            f"the disk of {folder} has {_megabytes(free)} left, too few for this run: make room, or take "
+            "fewer --tokens"
+        )
+
+
+def _run(run: TrainingRun, console: Console, resume: str) -> int:
+    """Do it; `resume` is the command that would go on with it."""
+    from eagle_chat.training_log import TrainingLog, read_log
+    from eagle_chat.training_view import TrainingView
+
+    log = TrainingLog(run.folder / "training.jsonl")
+    stop = threading.Event()
+    events = run.events()
+    stopped = False
+    with _full_disk_as_ours(run.folder), interruptible(stop), TrainingView(console, stop) as view:
+        for event in events:
+            log.record(event)
+            view.show(event)
+            if stop.is_set():
+                stopped = True
+                events.close()
+    log.flush()
+    records = read_log(log.file)
+    write_plot(records, run.folder / "training.svg")
+    if stopped:
+        console.print("Stopped; everything is kept. Go on with")
+        console.print(f"  {resume}", soft_wrap=True)
+        return EXIT_INTERRUPTED
+    card = model_card(run.facts() | {"command": _command_of(run)}, records)
+    (run.folder / "README.md").write_text(card, encoding="utf-8")
+    use = shlex.join(["eagle-chat", "--model", run.plan.model, "--head", str(run.folder)])
+    console.print(f"The head is in {run.folder}. Chat with it:")
+    console.print(f"  {use}", soft_wrap=True)
+    console.print(
+        "Its folder corpus/ may be deleted, unless the run is to be made longer (--resume --tokens)."
+    )
+    return EXIT_DONE
+
+
+def _command_of(run: TrainingRun) -> str:
+    """What makes the head again, wherever the run was stopped."""
+    plan = run.plan
+    options: dict[str, object] = {
+        "--model": plan.model,
+        "--out": run.folder,
+        "--method": plan.method,
+        "--tokens": plan.tokens,
+        "--passes": f"{plan.passes:g}",
+        "--vocab": plan.vocabulary,
+        "--steps": plan.steps,
+        "--regression": f"{plan.regression:g}",
+        "--seed": plan.seed,
+        "--dtype": plan.dtype,
+    }
+    if plan.data:
+        options["--data"] = Path(plan.data).name
+    words = [str(word) for pair in options.items() for word in pair]
+    return shlex.join(["eagle-chat", "train", *words])
+
+
+@contextmanager
+def _full_disk_as_ours(folder: Path) -> Iterator[None]:
+    """Every library has its own error for a disk that cannot be written."""
+    try:
+        yield
+    except EagleChatError:
+        raise
+    except Exception as error:
+        if not isinstance(error, OSError) and shutil.disk_usage(folder).free > MEGABYTE:
+            raise
+        raise EagleChatError(f"{folder} cannot be written ({error}): make room, then --resume") from error
+
+
+def _megabytes(number: int) -> str:
+    return f"{max(1, number / MEGABYTE):,.0f} MB"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, seconds / 60):.0f} min"

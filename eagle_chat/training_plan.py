@@ -1,0 +1,62 @@
+"""What a training run does; kept in its folder, so that a resumed run does the same."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from eagle_chat.errors import EagleChatError, UsageError
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for, and for which weights."""
+
+    model: str
+    method: str  # eagle2 or eagle3
+    weights_sha256: str
+    tokens: int  # of conversations
+    passes: float  # over them
+    vocabulary: int
+    steps: int  # unrolled
+    regression: float
+    seed: int
+    data: str | None  # own conversations
+    dtype: str = "auto"
+
+    @classmethod
+    def read(cls, folder: Path) -> Plan | None:
+        """The plan of the run in `folder`; None where there is none. Raises UsageError."""
+        file = folder / "plan.json"
+        if not file.exists():
+            return None
+        try:
+            plan = cls(**json.loads(file.read_text(encoding="utf-8")))
+            whole = plan._has_its_types()
+        except (OSError, ValueError, TypeError, RecursionError):
+            whole = False
+        if not whole:
+            raise UsageError(f"{file} is damaged: choose another folder with --out")
+        return plan
+
+    def write(self, folder: Path) -> None:
+        """Make the folder and keep the plan there. Raises EagleChatError."""
+        partial = folder / "plan.partial"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+            partial.replace(folder / "plan.json")
+        except OSError as error:
+            raise EagleChatError(
+                f"{folder} cannot be written ({error.strerror}): choose another folder with --out"
+            ) from None
+
+    def _has_its_types(self) -> bool:
+        texts = (self.model, self.method, self.weights_sha256, self.dtype, self.data or "")
+        whole = (self.tokens, self.vocabulary, self.steps, self.seed)
+        return (
+            all(isinstance(value, str) for value in texts)
+            and all(type(value) is int for value in whole)
+            and all(isinstance(value, int | float) for value in (self.passes, self.regression))
+        )
