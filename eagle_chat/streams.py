@@ -59,16 +59,22 @@ def loading_status(narrator: Console) -> Iterator[Callable[[Loading], None]]:
 
 
 @contextmanager
-def interruptible(stop: threading.Event) -> Iterator[None]:
-    """The first Ctrl+C ends the reply after the current round, the second one at once."""
+def interruptible(stop: threading.Event, *, closing: bool = False) -> Iterator[None]:
+    """The first Ctrl+C ends the work after the current round or step, the second one at once.
+
+    With `closing` a closed terminal and a polite kill count as one, too.
+    """
 
     def interrupt(signum: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    names = ("SIGINT", "SIGTERM", "SIGHUP") if closing else ("SIGINT",)
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # not all exist everywhere
+    before = {number: signal.signal(number, interrupt) for number in numbers}
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

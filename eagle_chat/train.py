@@ -20,7 +20,7 @@ from eagle_chat.model_card import model_card
 from eagle_chat.options import Dtype, Options
 from eagle_chat.streams import interruptible, loading_status
 from eagle_chat.training import TrainingRun
-from eagle_chat.training_plan import Plan
+from eagle_chat.training_plan import Plan, alone_in
 from eagle_chat.training_plot import write_plot
 
 if TYPE_CHECKING:
@@ -81,9 +81,11 @@ def train(options: Options, job: Job) -> int:
         if job.tokens:
             run.plan_own()
         console.print(f"Going on with {_description(run.plan)}.")
-    run.plan.write(job.out)
     device = "" if options.device == "auto" else f" --device {shlex.quote(options.device)}"
-    return _run(run, console, f"eagle-chat train --out {shlex.quote(str(job.out))}{device} --resume")
+    resume = f"eagle-chat train --out {shlex.quote(str(job.out))}{device} --resume"
+    with alone_in(job.out):
+        run.plan.write(job.out)
+        return _run(run, console, resume)
 
 
 def _new_plan(options: Options, job: Job, weights_sha256: str) -> Plan:
@@ -199,7 +201,11 @@ def _run(run: TrainingRun, console: Console, resume: str) -> int:
     stop = threading.Event()
     events = run.events()
     stopped = False
-    with _full_disk_as_ours(run.folder), interruptible(stop), TrainingView(console, stop) as view:
+    with (
+        _full_disk_as_ours(run.folder),
+        interruptible(stop, closing=True),
+        TrainingView(console, stop) as view,
+    ):
         for event in events:
             log.record(event)
             view.show(event)
@@ -215,13 +221,17 @@ def _run(run: TrainingRun, console: Console, resume: str) -> int:
         return EXIT_INTERRUPTED
     card = model_card(run.facts() | {"command": _command_of(run)}, records)
     (run.folder / "README.md").write_text(card, encoding="utf-8")
+    _say_how_to_use(run, console)
+    return EXIT_DONE
+
+
+def _say_how_to_use(run: TrainingRun, console: Console) -> None:
     use = shlex.join(["eagle-chat", "--model", run.plan.model, "--head", str(run.folder)])
     console.print(f"The head is in {run.folder}. Chat with it:")
     console.print(f"  {use}", soft_wrap=True)
     console.print(
         "Its folder corpus/ may be deleted, unless the run is to be made longer (--resume --tokens)."
     )
-    return EXIT_DONE
 
 
 def _command_of(run: TrainingRun) -> str:

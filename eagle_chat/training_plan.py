@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+
+from filelock import FileLock, Timeout
 
 from eagle_chat.errors import EagleChatError, UsageError
 
@@ -41,16 +45,13 @@ class Plan:
         return plan
 
     def write(self, folder: Path) -> None:
-        """Make the folder and keep the plan there. Raises EagleChatError."""
+        """Keep the plan in `folder`, which is there. Raises EagleChatError."""
         partial = folder / "plan.partial"
         try:
-            folder.mkdir(parents=True, exist_ok=True)
             partial.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
             partial.replace(folder / "plan.json")
         except OSError as error:
-            raise EagleChatError(
-                f"{folder} cannot be written ({error.strerror}): choose another folder with --out"
-            ) from None
+            raise cannot_be_written(folder, error) from None
 
     def _has_its_types(self) -> bool:
         texts = (self.model, self.method, self.weights_sha256, self.dtype, self.data or "")
@@ -60,3 +61,25 @@ class Plan:
             and all(type(value) is int for value in whole)
             and all(isinstance(value, int | float) for value in (self.passes, self.regression))
         )
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder, and keep other commands out of it: they would overwrite each other's states."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / "run.lock", timeout=0)
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"another command is at work in {folder}: wait for it, or choose another folder"
+        ) from None
+    except OSError as error:
+        raise cannot_be_written(folder, error) from None
+    with lock:
+        yield
+
+
+def cannot_be_written(folder: Path, error: OSError) -> EagleChatError:
+    """The one sentence."""
+    return EagleChatError(f"{folder} cannot be written ({error.strerror}): choose another folder with --out")

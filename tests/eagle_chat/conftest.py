@@ -1,4 +1,4 @@
-"""Tiny models on disk and the command line in this process, for the tests that need them.
+"""Tiny models on disk, the command line in this process and what it refuses, for the tests that need them.
 
 Nothing heavy is imported before a test asks for it: the screen's tests need no torch.
 """
@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+
+from eagle_chat.errors import EXIT_USAGE
 
 SUMMARY_KEYS = [  # of the JSON contract, design.md 7
     "text", "tokens", "new_tokens", "rounds", "tau", "tokens_per_second", "seconds", "timings_ms", "method",
@@ -30,6 +32,16 @@ class Ran(NamedTuple):
     def sentence(self) -> str:
         """Standard error without the frame that typer draws around a usage error, on one line."""
         return " ".join(self.err.translate(dict.fromkeys(map(ord, "│╭╮╰╯─"))).split())
+
+
+def assert_refused(ran: Ran, *parts: str) -> None:
+    """One sentence of ours that says all `parts`, nothing on standard output."""
+    assert ran.code == EXIT_USAGE, ran.err
+    assert ran.out == ""
+    assert ran.err.startswith("eagle-chat: ")
+    assert ran.err.count("\n") == 1, ran.err
+    for part in parts:
+        assert part in ran.err
 
 
 @pytest.fixture
@@ -76,3 +88,46 @@ def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
         return Ran(code, *capsys.readouterr())
 
     return run
+
+
+@pytest.fixture
+def train(
+    command: Callable[..., Ran], chat_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Ran]:
+    """`eagle-chat train` of a small head for the tiny model; the run's folder is `tmp_path / "run"`."""
+    from engine.training import Speeds
+
+    monkeypatch.setattr("engine.training.measure_speeds", lambda *how: Speeds(1000.0, 1000.0))
+
+    def run(*args: object, model: Path = chat_model, out: Path = tmp_path / "run") -> Ran:
+        sizes = [] if {"--tokens", "--minutes", "--resume"} & {*args} else ["--tokens", 1500]
+        return command("train", "--model", model, "--out", out, "--dtype", "fp32", *sizes, *args)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory: pytest.TempPathFactory, chat_model: Path) -> Path:
+    """The folder of a whole run of `eagle-chat train`; copy it before changing anything."""
+    from tests.eagle_chat.training_runs import write_run
+
+    return write_run(tmp_path_factory.mktemp("finished") / "run", chat_model)
+
+
+@pytest.fixture
+def evaluate(command: Callable[..., Ran], chat_model: Path, chat_head: Path) -> Callable[..., Ran]:
+    """`eagle-chat evaluate` with the tiny model and its head."""
+    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", "12")
+
+    def run(*args: object) -> Ran:
+        return command("evaluate", *options, *args)
+
+    return run
+
+
+@pytest.fixture
+def sky(tmp_path: Path) -> Path:
+    """A file of three questions."""
+    from tests.eagle_chat.evaluation_runs import write_questions
+
+    return write_questions(tmp_path / "sky.jsonl", ["Why is the sky blue?"], ["Is it?"], ["And the sea?"])

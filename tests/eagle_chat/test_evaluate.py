@@ -1,33 +1,30 @@
-"""`eagle-chat evaluate`: its numbers against the rounds they come from, its output, and bad questions."""
+"""`eagle-chat evaluate`: its numbers against the rounds they come from, and what it prints."""
 
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from eagle_chat.cli import cli
-from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED, EXIT_USAGE
-from eagle_chat.evaluation import Calibration, Score, TaskScore
+from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED
 from eagle_chat.events import Event, RoundDone
 from eagle_chat.loading import load_session
 from eagle_chat.options import Dtype, Options
-from eagle_chat.records import RoundRecord, TreeRecord
+from eagle_chat.records import RoundRecord
 from eagle_chat.session import ChatSession
 from eagle_chat.text import Message, Prompts
-from tests.eagle_chat.conftest import Ran
+from tests.eagle_chat.conftest import assert_refused
+from tests.eagle_chat.evaluation_runs import report_of, write_questions
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-Tiny = Callable[..., Ran]
 
 JSON_KEYS = {
     "tasks", "tau", "calibration", "expected_per_round", "accepted_per_round", "others", "model", "head",
@@ -38,132 +35,9 @@ TASK_KEYS = {"tau", "rounds", "new_tokens", "accepted_by_depth"}
 
 
 @pytest.fixture
-def tiny(command, chat_model, chat_head) -> Tiny:
-    """`eagle-chat evaluate` with the tiny model and its head."""
-    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", "12")
-
-    def evaluate(*args: object) -> Ran:
-        return command("evaluate", *options, *args)
-
-    return evaluate
-
-
-def write_questions(path: Path, *conversations: list[str]) -> Path:
-    """A file with these turns, and fields that nobody asked for."""
-    lines = [
-        json.dumps({"question_id": number, "turns": turns, "category": ""})
-        for number, turns in enumerate(conversations)
-    ]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-@pytest.fixture
-def sky(tmp_path) -> Path:
-    return write_questions(tmp_path / "sky.jsonl", ["Why is the sky blue?"], ["Is it?"], ["And the sea?"])
-
-
-@pytest.fixture
 def talk(tmp_path) -> Path:
     """One conversation of two turns."""
     return write_questions(tmp_path / "talk.jsonl", ["Write a poem.", "Again, but shorter."])
-
-
-def report_of(ran: Ran) -> dict:
-    """The JSON object, which must be all there is."""
-    assert ran.code == EXIT_DONE, ran.err
-    assert ran.out.count("\n") == 1
-    assert ran.err == ""
-    return json.loads(ran.out)
-
-
-def a_round(
-    parents: tuple[int, ...],
-    confidences: tuple[float, ...] | None,
-    path: tuple[int, ...],
-    *,
-    index: int = 1,
-    bonus: bool = True,
-) -> RoundRecord:
-    """A round that accepted `path`, root first; `confidences` are those of the nodes below the root."""
-    values = None
-    if confidences is not None:
-        values = [0.0]
-        for parent, confidence in zip(parents[1:], confidences, strict=True):
-            values.append(values[parent] + math.log(confidence))
-    tree = TreeRecord((0,) * len(parents), (b"",) * len(parents), parents, values and tuple(values))
-    size = len(path) - 1 + bonus
-    at = size - 1 if bonus else None
-    return RoundRecord(index, (1,) * size, (b"",) * size, tree, path, at, None, 1.0, 1.0, 1.0)
-
-
-PREFILL = a_round((-1,), None, (0,), index=0)
-# The root has children 1 and 2; 3 and 4 hang below 1, 5 below 2.
-TREE = (-1, 0, 0, 1, 1, 2)
-CONFIDENCES = (0.62, 0.25, 0.55, 0.31, 0.95)
-
-
-def test_tau_pools_the_replies():
-    """Catches a mean of replies, or a prefill's token that counts: (9 + 1 - 2) / 4 and not 2.5."""
-    score = TaskScore()
-    long, none = a_round(TREE, CONFIDENCES, (0, 1, 3)), a_round(TREE, CONFIDENCES, (0,))
-    for record in (PREFILL, long, none, long, PREFILL, none):
-        score.add(record)
-    assert (score.statistics.rounds, score.statistics.new_tokens) == (4, 10)
-    assert score.tau == 2.0
-    assert score.as_json()["accepted_by_depth"] == [0.5, 0.5]
-
-
-def test_tau_of_all_is_the_mean_of_the_tasks():
-    """Catches a mean weighted by how long the replies are, and a task without rounds that spoils it."""
-    score = Score()
-    assert score.tau is None
-    for _ in range(3):
-        score.add("long", a_round(TREE, CONFIDENCES, (0, 1, 3)))
-    score.add("short", a_round(TREE, CONFIDENCES, (0,)))
-    score.add("nothing", PREFILL)
-    assert score.tasks["nothing"].tau is None
-    assert score.tau == 2.0
-
-
-def test_calibration_counts_only_what_was_tested():
-    """Catches nodes below a rejected one that are counted as wrong, though nobody asked the target."""
-    calibration = Calibration()
-    calibration.add(PREFILL)
-    calibration.add(a_round(TREE, CONFIDENCES, (0, 1, 4)))  # node 5 is not tested
-    bins = calibration.as_json()
-    found = {round(one["from"], 1): (one["count"], one["accepted_share"]) for one in bins if one["count"]}
-    assert found == {0.6: (1, 1.0), 0.2: (1, 0.0), 0.5: (1, 0.0), 0.3: (1, 1.0)}
-    assert bins[6]["mean_confidence"] == pytest.approx(0.62)
-    assert [(bins[0][key], bins[9][key]) for key in ("from", "to")] == [(0.0, 0.9), (0.1, 1.0)]
-    assert bins[9]["mean_confidence"] is bins[9]["accepted_share"] is None
-    expected = 0.62 + 0.25 + 0.62 * 0.55 + 0.62 * 0.31 + 0.25 * 0.95
-    assert calibration.expected_per_round == pytest.approx(expected)
-    assert calibration.accepted_per_round == 2
-    assert calibration.error == pytest.approx((0.38 + 0.25 + 0.55 + 0.69) / 4)
-
-
-def test_calibration_after_a_stop_token():
-    """Catches children of a stop token that are counted as rejected, though the walk may have gone on."""
-    calibration = Calibration()
-    calibration.add(a_round(TREE, CONFIDENCES, (0, 1), bonus=False))
-    assert calibration.tested == 2
-    assert calibration.accepted == 1
-
-
-def test_calibration_of_a_certain_head():
-    """Catches an index out of range where a confidence is 1."""
-    calibration = Calibration()
-    calibration.add(a_round((-1, 0), (1.0,), (0, 1)))
-    assert calibration.as_json()[9]["count"] == 1
-
-
-def test_drafter_without_probabilities():
-    """Catches a calibration made up for prompt lookup."""
-    calibration = Calibration()
-    calibration.add(a_round((-1, 0), None, (0, 1)))
-    assert calibration.as_json() == []
-    assert calibration.expected_per_round is calibration.accepted_per_round is calibration.error is None
 
 
 @pytest.fixture
@@ -182,9 +56,9 @@ def asked(monkeypatch) -> list[RoundRecord]:
     return records
 
 
-def test_json_says_what_the_rounds_say(tiny, sky, asked, chat_model, chat_head):
+def test_json_says_what_the_rounds_say(evaluate, sky, asked, chat_model, chat_head):
     """Catches a key that is missing or renamed, and numbers that are not those of the rounds."""
-    report = report_of(tiny("--questions", sky, "--json"))
+    report = report_of(evaluate("--questions", sky, "--json"))
     assert report.keys() == JSON_KEYS
     assert report["tasks"].keys() == {"sky"}
     task = report["tasks"]["sky"]
@@ -207,25 +81,25 @@ def test_json_says_what_the_rounds_say(tiny, sky, asked, chat_model, chat_head):
     assert (report["questions"], report["others"]) == (3, {})
 
 
-def test_a_run_of_the_same_prompt_agrees(tiny, tmp_path, chat_model, chat_head):
+def test_a_run_of_the_same_prompt_agrees(evaluate, tmp_path, chat_model, chat_head):
     """Catches an evaluation that decodes otherwise than the chat does."""
     path = write_questions(tmp_path / "one.jsonl", ["Why?"])
     options = {"dtype": Dtype.FP32, "max_new_tokens": 12, "temperature": 1.0}
     session = load_session(Options(str(chat_model), str(chat_head), **options), lambda event: None)
     summary = list(session.ask("Why?", seed=5, stop=threading.Event()))[-1].summary
-    report = report_of(tiny("--questions", path, "--json", "-t", 1, "--seed", 5))
+    report = report_of(evaluate("--questions", path, "--json", "-t", 1, "--seed", 5))
     assert (report["seed"], report["temperature"]) == (5, 1.0)
     assert {key: summary[key] for key in ("tau", "rounds", "new_tokens")}.items() <= report["tasks"][
         "one"
     ].items()
 
 
-def test_other_heads_and_prompt_lookup(tiny, sky, chat_head, tmp_path):
+def test_other_heads_and_prompt_lookup(evaluate, sky, chat_head, tmp_path):
     """Catches drafters that are mixed up, or disturb each other through the target that they share."""
     same = shutil.copytree(chat_head, tmp_path / "same")
     arguments = ("--questions", sky, "--json")
-    alone = report_of(tiny(*arguments))
-    lookup = report_of(tiny(*arguments, "--against", same, "--pld", "--against", chat_head))
+    alone = report_of(evaluate(*arguments))
+    lookup = report_of(evaluate(*arguments, "--against", same, "--pld", "--against", chat_head))
     assert lookup["others"].keys() == {"same", chat_head.name, "pld"}
     for other in lookup["others"].values():
         assert other.keys() == {"tasks", "tau"}
@@ -236,15 +110,15 @@ def test_other_heads_and_prompt_lookup(tiny, sky, chat_head, tmp_path):
     assert {**lookup, "others": {}} == alone
 
 
-def test_heads_with_folders_of_the_same_name(tiny, talk, chat_head, tmp_path):
+def test_heads_with_folders_of_the_same_name(evaluate, talk, chat_head, tmp_path):
     """Catches one head's numbers that take another's place."""
     folders = [shutil.copytree(chat_head, tmp_path / run / "head") for run in ("a", "b")]
     against = [part for folder in folders for part in ("--against", folder)]
-    report = report_of(tiny("--questions", talk, "--json", *against))
+    report = report_of(evaluate("--questions", talk, "--json", *against))
     assert report["others"].keys() == set(map(str, folders))
 
 
-def test_turns_are_one_conversation(tiny, talk, sky, monkeypatch):
+def test_turns_are_one_conversation(evaluate, talk, sky, monkeypatch):
     """Catches a second turn without what came before, and a question that sees the one before it."""
     seen: list[list[Message]] = []
     encode = Prompts.encode
@@ -254,7 +128,7 @@ def test_turns_are_one_conversation(tiny, talk, sky, monkeypatch):
         return encode(self, messages)
 
     monkeypatch.setattr(Prompts, "encode", watched)
-    report_of(tiny("--questions", talk, sky, "--json", "--system", "Be brief."))
+    report_of(evaluate("--questions", talk, sky, "--json", "--system", "Be brief."))
     asked = seen[-5:]
     roles = [[message["role"] for message in messages] for messages in asked]
     first, second = ["system", "user"], ["system", "user", "assistant", "user"]
@@ -264,14 +138,14 @@ def test_turns_are_one_conversation(tiny, talk, sky, monkeypatch):
     assert said[2]
 
 
-def test_several_files_and_limit(tiny, talk, sky):
+def test_several_files_and_limit(evaluate, talk, sky):
     """Catches a file that is lost after the first, in any of the ways to give several."""
     ways = [
         ("--questions", sky, talk, "--limit", 1),
         ("--limit", 1, "--questions", sky, "--questions", talk),
         (sky, "--limit", 1, talk),
     ]
-    reports = [report_of(tiny(*way, "--json")) for way in ways]
+    reports = [report_of(evaluate(*way, "--json")) for way in ways]
     assert all(report["tasks"] == reports[0]["tasks"] for report in reports)
     assert reports[0]["tasks"].keys() == {"sky", "talk"}
     assert reports[0]["questions"] == 2
@@ -289,10 +163,10 @@ def test_default_length_is_its_own(command, tmp_path, chat_model, chat_head):
     assert report_of(command(*options, "--max-new-tokens", 5, *evaluate))["max_new_tokens"] == 5
 
 
-def test_tables(tiny, sky, talk, chat_head, tmp_path):
+def test_tables(evaluate, sky, talk, chat_head, tmp_path):
     """Catches a task, a drafter or a setting that is not shown."""
     other = shutil.copytree(chat_head, tmp_path / "other[1]")
-    ran = tiny("--questions", sky, talk, "--limit", 1, "--against", other, "--pld")
+    ran = evaluate("--questions", sky, talk, "--limit", 1, "--against", other, "--pld")
     assert (ran.code, ran.err) == (EXIT_DONE, "")
     lines = ran.out.splitlines()
     headings = [line for line in lines if "task" in line]
@@ -316,16 +190,16 @@ def test_plain_decoding(command, sky, chat_model):
     assert (report["tau"], report["head"], report["calibration"]) == (1.0, None, [])
 
 
-def test_one_token_a_reply(tiny, sky):
+def test_one_token_a_reply(evaluate, sky):
     """Catches a division by zero where no round is run."""
-    report = report_of(tiny("--questions", sky, "--max-new-tokens", 1, "--json"))
+    report = report_of(evaluate("--questions", sky, "--max-new-tokens", 1, "--json"))
     assert report["tasks"]["sky"] == {"tau": None, "rounds": 0, "new_tokens": 3, "accepted_by_depth": []}
     assert report["tau"] is None
-    assert tiny("--questions", sky, "--max-new-tokens", 1).code == EXIT_DONE
+    assert evaluate("--questions", sky, "--max-new-tokens", 1).code == EXIT_DONE
 
 
 @pytest.mark.parametrize("as_json", [True, False])
-def test_interrupt_shows_what_was_measured(tiny, sky, talk, monkeypatch, as_json):
+def test_interrupt_shows_what_was_measured(evaluate, sky, talk, monkeypatch, as_json):
     """Catches Ctrl+C that throws an hour of measuring away, or is reported as success."""
     ask, prompts = ChatSession.ask, []
 
@@ -336,7 +210,7 @@ def test_interrupt_shows_what_was_measured(tiny, sky, talk, monkeypatch, as_json
         yield from ask(self, prompt, **how)
 
     monkeypatch.setattr(ChatSession, "ask", interrupted)
-    ran = tiny("--questions", sky, talk, *(["--json"] if as_json else []))
+    ran = evaluate("--questions", sky, talk, *(["--json"] if as_json else []))
     assert ran.code == EXIT_INTERRUPTED
     assert ran.err == ""
     if as_json:
@@ -349,83 +223,12 @@ def test_interrupt_shows_what_was_measured(tiny, sky, talk, monkeypatch, as_json
         assert "2 questions" in ran.out
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"", "holds no questions"),
-        (b"\n \n", "holds no questions"),
-        (b'{"turns": ["Hi"]}\nhello\n', "line 2 is not JSON"),
-        (b'{"turns": ["Hi"]}\n\n[1]\n', 'line 3 lacks "turns"'),
-        (b'{"prompt": "Hi"}', 'line 1 lacks "turns"'),
-        (b'{"turns": []}', 'line 1 lacks "turns"'),
-        (b'{"turns": "Hi"}', 'line 1 lacks "turns"'),
-        (b'{"turns": ["Hi", 7]}', 'line 1 lacks "turns"'),
-        (b'{"turns": ["Hi", " "]}', 'line 1 lacks "turns"'),
-        (b'{"turns": ["\\ud800"]}', 'line 1 lacks "turns"'),
-        (b"[" * 100_000, "line 1 is not JSON"),
-        (b'{"turns": ["\xff"]}', "is not valid UTF-8 (byte 12)"),
-        (None, "cannot be read (No such file"),
-    ],
-)
-def test_bad_questions(tiny, tmp_path, content, said):
-    """Catches a traceback, or a message that leaves the user searching for the line."""
-    path = tmp_path / "bad.jsonl"
-    if content is not None:
-        path.write_bytes(content)
-    assert_refused(tiny("--questions", path), str(path), said)
-
-
-def assert_refused(ran: Ran, *parts: str) -> None:
-    """One sentence that says all `parts`, nothing on standard output."""
-    assert ran.code == EXIT_USAGE, ran.err
-    assert ran.out == ""
-    assert ran.err.startswith("eagle-chat: ")
-    assert ran.err.count("\n") == 1, ran.err
-    for part in parts:
-        assert part in ran.err
-
-
-def test_good_lines_are_not_refused(tiny, tmp_path):
-    """Catches files that editors write: a byte order mark, blank lines, CRLF, odd characters in texts."""
-    path = tmp_path / "good.jsonl"
-    path.write_bytes('\ufeff{"turns": ["Hi\u2028there"]}\r\n\r\n{"turns": ["😀"]}'.encode())
-    assert report_of(tiny("--questions", path, "--json"))["questions"] == 2
-
-
-def test_no_questions_and_folders(tiny, tmp_path):
-    """Catches a traceback where the file is forgotten or is a folder."""
-    assert_refused(tiny(), "there are no questions", "--questions")
-    assert_refused(tiny("--questions", tmp_path), "cannot be read (Is a directory)")
-
-
-def test_two_files_of_one_task(tiny, sky, tmp_path):
-    """Catches one file's numbers that are added to the other's."""
-    (tmp_path / "more").mkdir()
-    other = write_questions(tmp_path / "more" / "sky.json", ["Hi"])
-    assert_refused(tiny("--questions", sky, other), str(sky), str(other), "the task sky")
-
-
-def test_question_longer_than_the_context(tiny, sky, tmp_path):
-    """Catches an evaluation that dies after an hour at a question that never fitted."""
-    path = write_questions(tmp_path / "long.jsonl", ["Hi"], ["Hi", "long " * 3000])
-    ran = tiny("--questions", sky, path)
-    assert_refused(ran, f"{path}, line 2 is too long", "the context holds 2048")
-
-
-def test_replies_that_fill_the_context(command, chat_model, chat_head, tmp_path):
-    """Catches a traceback where only the replies make a conversation too long."""
-    path = write_questions(tmp_path / "long.jsonl", ["word " * 350, "Go on."])
-    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", 2000)
-    ran = command("evaluate", *options, "--questions", path)
-    assert_refused(ran, f"{path}, line 1 and the replies to it are longer", "lower --max-new-tokens")
-
-
-def test_other_heads_that_cannot_be(tiny, sky, chat_head, chat_model, tmp_path):
+def test_other_heads_that_cannot_be(evaluate, sky, chat_head, chat_model, tmp_path):
     """Catches a head that is missing, no head, or named twice, found out too late or with a traceback."""
-    assert_refused(tiny("--questions", sky, "--against", tmp_path / "none"), "There is no folder")
+    assert_refused(evaluate("--questions", sky, "--against", tmp_path / "none"), "There is no folder")
     twice = ("--against", chat_head, "--against", chat_head)
-    assert_refused(tiny("--questions", sky, *twice), "names the same head twice")
-    assert_refused(tiny("--questions", sky, "--against", chat_model), str(chat_model))
+    assert_refused(evaluate("--questions", sky, *twice), "names the same head twice")
+    assert_refused(evaluate("--questions", sky, "--against", chat_model), str(chat_model))
 
 
 def test_prompt_lookup_against_itself(command, sky, chat_model):

@@ -1,4 +1,4 @@
-"""Training: what is written, stored, unrolled and minimised, and that a good head comes out of it."""
+"""Training a draft head: the unrolled network, the loss, and that a run leaves a good head."""
 
 from __future__ import annotations
 
@@ -8,17 +8,11 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
-from torch import Tensor
 
 from engine import Eagle2, Engine, GenerationSettings, Round, StockTarget, load_eagle_head
-from engine.drafters.eagle_head import HeadShape
 from engine.training import (
-    ChatLayout,
-    Conversation,
     Corpus,
     DraftNetwork,
-    Eagle3Network,
-    EagleNetwork,
     Objective,
     Role,
     Style,
@@ -27,207 +21,13 @@ from engine.training import (
     Trainer,
     TrainingSettings,
     Validated,
-    draft_vocabulary,
-    share_covered,
     write_head,
 )
-from engine.training.batches import Batch, load_batch, plan_batches
+from engine.training.batches import Batch, load_batch
 from engine.training.loss import SoftCrossEntropy
 from engine.training.start import start_linear
-from engine.training.synthesis import loops
-from tests.engine.tiny import HIDDEN, MODELS, make_model
-
-SHAPE = HeadShape(heads=4, kv_heads=2, head_dim=8, rms_norm_eps=1e-6, rope_theta=10000.0)
-INNER = 64
-STOP = 7
-LAYOUT = ChatLayout(
-    openings=((Role.USER, (1, 2, 3)), (Role.SYSTEM, (1, 4))),
-    after={Role.SYSTEM: (STOP, 5), Role.USER: (STOP, 6), Role.ASSISTANT: (STOP, 2, 3)},
-    stop_ids=frozenset({STOP}),
-)
-STYLE = Style(lengths=(64,), system=8, user=12, assistant=16)
-
-
-def write(synthesis: Synthesis, number: int, seed: int = 0) -> list[Conversation]:
-    batch = synthesis.batch(number, seed)
-    for _ in batch:
-        pass
-    return batch.conversations()
-
-
-def make_network(target: StockTarget, kind: str = "eagle2", rows: Tensor | None = None) -> DraftNetwork:
-    torch.manual_seed(0)
-    rows = target.lm_head.weight if rows is None else rows
-    if kind == "eagle3":
-        return Eagle3Network(SHAPE, HIDDEN, INNER, target.model.config.num_hidden_layers, rows)
-    return EagleNetwork(SHAPE, HIDDEN, INNER)
-
-
-# --- self-synthesis
-
-
-@pytest.mark.parametrize("name", MODELS)
-def test_synthesis_features_are_those_of_a_plain_forward(name: str) -> None:
-    """A cache slab written in the wrong place, or attention with the wrong group order, changes them."""
-    model = make_model(name)
-    conversations = write(Synthesis(model, LAYOUT, taps=(1, -1), rows=5, style=STYLE), number=0)
-    assert len(conversations) == 5
-    for conversation in conversations:
-        assert conversation.features is not None
-        outputs = model(input_ids=conversation.tokens[None].long(), output_hidden_states=True)
-        expected = torch.cat([outputs.hidden_states[1][0], outputs.hidden_states[-1][0]], dim=-1)
-        torch.testing.assert_close(conversation.features, expected, rtol=1e-3, atol=1e-3)
-    assert model.config._attn_implementation == "sdpa"  # as StockTarget needs it
-
-
-def test_turns_follow_the_template() -> None:
-    """A stop token that is not replaced by the template's text would teach a broken format."""
-    batches = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=8, style=STYLE)
-    for number, (role, opening) in enumerate(LAYOUT.openings):
-        for conversation in write(batches, number):
-            tokens = conversation.tokens.tolist()
-            assert tuple(tokens[: len(opening)]) == opening
-            at, turn = len(opening), role
-            while True:
-                try:
-                    end = tokens.index(STOP, at)
-                except ValueError:
-                    break
-                assert end - at <= getattr(STYLE, turn.value)
-                after = LAYOUT.after[turn]
-                assert tuple(tokens[end : end + len(after)]) == after[: len(tokens) - end]
-                at = end + len(after)
-                turn = {Role.SYSTEM: Role.USER, Role.USER: Role.ASSISTANT}.get(turn, Role.USER)
-            assert at > len(opening)  # at least one turn ended
-
-
-def test_greedy_answers_are_the_targets_own() -> None:
-    """The head is to follow plain decoding, so what it learns from has to be plain decoding."""
-    model = make_model("llama")
-    style = Style(lengths=(48,), system=8, user=6, assistant=64, temperatures=(0.0,))
-    for conversation in write(Synthesis(model, LAYOUT, taps=(-1,), rows=4, style=style), number=0):
-        tokens = conversation.tokens.long()
-        start = tokens.tolist().index(STOP) + len(LAYOUT.after[Role.USER])
-        picks = model(input_ids=tokens[None]).logits[0].argmax(-1)
-        end = next((i for i in range(start, len(tokens)) if tokens[i] == STOP), len(tokens))
-        looped = next((i for i in range(start, end) if loops(tokens[start:i].tolist())), end)
-        assert tokens[start : min(end, looped)].tolist() == picks[start - 1 : min(end, looped) - 1].tolist()
-
-
-def test_a_seed_repeats_a_batch_and_another_does_not() -> None:
-    synthesis = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=4, style=STYLE)
-    first, again, other = (torch.stack([c.tokens for c in write(synthesis, 0, s)]) for s in (3, 3, 4))
-    assert torch.equal(first, again)
-    assert not torch.equal(first, other)
-
-
-def test_an_interrupted_batch_keeps_what_is_written() -> None:
-    synthesis = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=4, style=STYLE)
-    batch = synthesis.batch(0)
-    steps = iter(batch)
-    written = [next(steps) for _ in range(10)]
-    steps.close()
-    assert written == [4 * (3 + i) for i in range(10)]
-    part = batch.conversations()
-    assert [len(c.tokens) for c in part] == [12] * 4
-    assert all(c.features is not None and len(c.features) == 12 for c in part)
-    assert torch.equal(part[0].tokens, write(synthesis, 0)[0].tokens[:12])
-    assert synthesis.model.config._attn_implementation == "sdpa"
-
-
-def test_few_tokens_need_few_rows() -> None:
-    batch = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=32, style=STYLE).batch(0, tokens=100)
-    assert batch.rows == 2
-
-
-def test_first_words_skip_the_longest_opening() -> None:
-    synthesis = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=1, style=STYLE)
-    assert synthesis.first_words(torch.tensor([1, 2, 3, 50, 51])) == (50, 51)
-    assert synthesis.first_words(torch.tensor([1, 4, 50, 51])) == (50, 51)
-
-
-@pytest.mark.parametrize(
-    ("turn", "looping"),
-    [
-        ([1] * 48, True),
-        ([*range(16)] * 3, True),
-        ([*range(20)] * 3, False),  # a period of more than a third
-        ([1] * 47, False),
-        ([*range(48)], False),
-        ([9, *([1, 2] * 24)], True),
-        ([*([1, 2] * 24), 9], False),
-    ],
-)
-def test_loops(turn: list[int], looping: bool) -> None:
-    assert loops(turn) is looping
-
-
-# --- the corpus
-
-
-def test_what_is_stored_comes_back(tmp_path: Path) -> None:
-    conversations = [
-        Conversation(torch.arange(n, dtype=torch.int32) + n, torch.full((n, 3), float(n))) for n in (4, 2, 7)
-    ]
-    corpus = Corpus(tmp_path)
-    corpus.add(0, conversations)
-    corpus.add(2, conversations[:1])
-    (tmp_path / "00001.partial").write_bytes(b"cut short")
-    again = Corpus(tmp_path)
-    assert again.tokens == corpus.tokens == 17
-    assert again.next_number() == 1
-    for place, conversation in zip(again.places[0], conversations, strict=True):
-        tokens, features = again.read(place)
-        assert torch.equal(tokens, conversation.tokens)
-        assert torch.equal(features, conversation.features)
-    assert [t.tolist() for t in again.conversations()][-1] == [4, 5, 6, 7]
-
-
-def test_features_can_be_computed_later_and_are_the_same(tmp_path: Path) -> None:
-    """Deleting a feature file costs time, not the run."""
-    model = make_model("llama")
-    conversations = write(Synthesis(model, LAYOUT, taps=(-1,), rows=3, style=STYLE), 0)
-    corpus = Corpus(tmp_path)
-    corpus.add(0, [Conversation(c.tokens) for c in conversations])
-    assert corpus.without_features() == [0]
-    corpus.compute_features(StockTarget(model, (-1,)), 0)
-    assert corpus.without_features() == []
-    for place, conversation in zip(corpus.places[0], conversations, strict=True):
-        torch.testing.assert_close(corpus.read(place)[1], conversation.features, rtol=1e-3, atol=1e-3)
-
-
-def test_held_out_conversations_are_never_trained_on(tmp_path: Path) -> None:
-    corpus = Corpus(tmp_path)
-    corpus.add(0, [Conversation(torch.zeros(3, dtype=torch.int32))] * 70)
-    training, held_out = corpus.split()
-    assert len(held_out) == 2
-    assert not set(training) & set(held_out)
-    assert len(training) + len(held_out) == 70
-
-
-def test_batches_hold_everything_once_and_stay_within_their_size(tmp_path: Path) -> None:
-    corpus = Corpus(tmp_path)
-    lengths = torch.randint(2, 40, (100,), generator=torch.Generator().manual_seed(0)).tolist()
-    corpus.add(0, [Conversation(torch.ones(n, dtype=torch.int32), torch.ones(n, 2)) for n in lengths])
-    batches = plan_batches(corpus.places[0], size=120, longest=32, seed=1)
-    assert sorted(p.start for b in batches for p in b) == sorted(p.start for p in corpus.places[0])
-    for places in batches:
-        batch = load_batch(corpus, places, longest=32)
-        assert batch.tokens.numel() <= 120
-        assert batch.real.sum(1).tolist() == [min(p.length, 32) for p in places]
-        assert batch.pairs == sum(min(p.length, 32) - 1 for p in places)
-        assert torch.equal(batch.tokens > 0, batch.real)  # padding only where it says so
-    assert batches != plan_batches(corpus.places[0], size=120, longest=32, seed=2)
-
-
-def test_draft_vocabulary_is_the_most_frequent_ids(tmp_path: Path) -> None:
-    corpus = Corpus(tmp_path)
-    corpus.add(0, [Conversation(torch.tensor([5, 5, 5, 2, 2, 9], dtype=torch.int32))])
-    ids = draft_vocabulary(corpus, 12, 2)
-    assert ids.tolist() == [2, 5]
-    assert share_covered(corpus, ids) == pytest.approx(5 / 6)
-    assert draft_vocabulary(corpus, 12, 4).tolist() == [0, 2, 5, 9]  # ties in order
-
+from tests.engine.tiny import HIDDEN, make_model
+from tests.engine.tiny_training import LAYOUT, SHAPE, STYLE, make_network, write
 
 # --- the unrolled network
 
