@@ -35,7 +35,9 @@ def write_head(
     elif len(ids) < vocabulary:
         tensors["draft_vocab"] = ids.int()
     folder.mkdir(parents=True, exist_ok=True)
-    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+    file = folder / "model.safetensors"
+    save_file(tensors, file, metadata={"format": "pt"})
+    file.chmod(0o644)  # the library makes it private; a head is for everybody
     config = _config(network, shape, len(ids), vocabulary, context)
     (folder / "config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
 
