@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from engine import StockTarget
-    from engine.drafters.eagle_head import HeadShape
+    from engine.drafters.head_layer import HeadShape
     from engine.training import DraftNetwork
 
 
 def head_shape(target: StockTarget) -> tuple[HeadShape, int]:
     """The shape of a head like one of the target's own layers, and the width of its MLP."""
-    from engine.drafters.eagle_head import HeadShape
+    from engine.drafters.head_layer import HeadShape
 
     config = target.model.config.get_text_config()
     try:

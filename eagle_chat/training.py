@@ -112,10 +112,11 @@ class TrainingRun:
         size = min(self.plan.vocabulary, self.target.vocabulary)
         rows = self._target_rows(torch.arange(size))
         network = make_network(self.plan, self.target, self.shape, self.inner, rows)
-        speeds = measure_speeds(self.synthesis(), network, self.target.embedding, rows, self._settings(1))
+        synthesis = self.synthesis()
+        speeds = measure_speeds(synthesis, network, self.target.embedding, rows, self._settings(1))
         if self.plan.data:
             speeds = replace(speeds, written=self._reading_speed())
-        return speeds, expected_sizes(self.target, self.synthesis(), self.taps, network)
+        return speeds, expected_sizes(self.target, synthesis, network, self.shape)
 
     def _reading_speed(self) -> float:
         """Tokens per second of conversations that need features only."""

@@ -33,8 +33,7 @@ class HeadLayer:
         self.prefix = prefix
         weight = tensors[f"{prefix}.self_attn.q_proj.weight"]
         device, self.dtype = weight.device, weight.dtype
-        exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float32, device=device) / shape.head_dim
-        self.frequencies = 1.0 / shape.rope_theta**exponents  # [head_dim / 2]
+        self.frequencies = rotary_frequencies(shape, device)
         self.keys = torch.empty(shape.kv_heads, 0, shape.head_dim, dtype=self.dtype, device=device)
         self.values = torch.empty_like(self.keys)
 
@@ -65,11 +64,11 @@ class HeadLayer:
         angles = torch.outer(positions.float(), self.frequencies).repeat(1, 2)  # [m, head_dim]
         cos, sin = angles.cos().to(self.dtype), angles.sin().to(self.dtype)
         self._reserve(start + m)
-        self.keys[:, start : start + m] = _rotate(k, cos, sin)
+        self.keys[:, start : start + m] = rotate(k, cos, sin)
         self.values[:, start : start + m] = self._heads("v_proj", x, shape.kv_heads)
         # Query heads of a group share keys: folding them into the query axis avoids repeating the cache.
         out = F.scaled_dot_product_attention(
-            _rotate(q, cos, sin).reshape(1, shape.kv_heads, group * m, shape.head_dim),
+            rotate(q, cos, sin).reshape(1, shape.kv_heads, group * m, shape.head_dim),
             self.keys[None, :, : start + m],
             self.values[None, :, : start + m],
             attn_mask=mask.repeat(group, 1),
@@ -94,7 +93,13 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return F.rms_norm(x, weight.shape, weight, eps)
 
 
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding in the half-split layout; `x` [heads, m, head_dim]."""
+def rotary_frequencies(shape: HeadShape, device: torch.device) -> Tensor:
+    """[head_dim / 2] radians a position."""
+    exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float32, device=device) / shape.head_dim
+    return 1.0 / shape.rope_theta**exponents
+
+
+def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
+    """Rotary embedding in the half-split layout; `x` [..., heads, m, head_dim]."""
     first, second = x.chunk(2, dim=-1)
     return x * cos + torch.cat((-second, first), dim=-1) * sin

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from engine.drafters.head_layer import HeadShape
 from engine.target import StockTarget
 from engine.training.batches import Batch
 from engine.training.network import DraftNetwork
@@ -56,15 +57,13 @@ class Sizes:
 
 
 def expected_sizes(
-    target: StockTarget, synthesis: Synthesis, taps: tuple[int, ...], network: DraftNetwork
+    target: StockTarget, synthesis: Synthesis, network: DraftNetwork, shape: HeadShape
 ) -> Sizes:
-    """For conversations whose features are those of `taps`."""
+    """For a head of `shape`, which has the kv heads of a target's own layer."""
     config = target.model.config.get_text_config()
     number = target.lm_head.weight.element_size()
-    kv_heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    features = len(taps) * config.hidden_size * number
-    cached = 2 * config.num_hidden_layers * kv_heads * width * number
+    features = len(synthesis.taps) * config.hidden_size * number
+    cached = 2 * config.num_hidden_layers * shape.kv_heads * shape.head_dim * number
     written = synthesis.rows * max(synthesis.style.lengths) * (features + cached)
     weights = sum(parameter.numel() * parameter.element_size() for parameter in target.model.parameters())
     parameters = sum(parameter.numel() for parameter in network.parameters())

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from engine.drafters.eagle_head import HeadShape
+from engine.drafters.head_layer import HeadShape
 from engine.training.network import DraftNetwork, Eagle3Network
 
 

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
-from engine.drafters.eagle_head import HeadShape
+from engine.drafters.head_layer import HeadShape, rotary_frequencies, rotate
 
 
 class UnrolledAttention(nn.Module):
@@ -32,9 +32,10 @@ class UnrolledAttention(nn.Module):
         """[B, T, H] from [B, T, inputs]; the step's keys and values are appended to `past`."""
         (batch, length, _), shape = x.shape, self.shape
         group, step = shape.heads // shape.kv_heads, len(past)
-        cos, sin = self._angles(length, x.device)
-        q = _rotate(self._heads(self.q_proj(x), shape.heads), cos, sin) * shape.head_dim**-0.5
-        k = _rotate(self._heads(self.k_proj(x), shape.kv_heads), cos, sin)
+        q = self._heads(self.q_proj(x), shape.heads)
+        cos, sin = self._angles(length, x.device, q.dtype)
+        q = rotate(q, cos, sin) * shape.head_dim**-0.5
+        k = rotate(self._heads(self.k_proj(x), shape.kv_heads), cos, sin)
         past.append((k, self._heads(self.v_proj(x), shape.kv_heads)))
         q = q.view(batch, shape.kv_heads, group, length, shape.head_dim)
         keys, values = past[0]
@@ -55,11 +56,10 @@ class UnrolledAttention(nn.Module):
     def _heads(self, x: Tensor, heads: int) -> Tensor:
         return x.view(*x.shape[:2], heads, self.shape.head_dim).transpose(1, 2)  # [B, heads, T, D]
 
-    def _angles(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        exponents = torch.arange(0, self.shape.head_dim, 2, dtype=torch.float32, device=device)
-        frequencies = self.shape.rope_theta ** -(exponents / self.shape.head_dim)
+    def _angles(self, length: int, device: torch.device, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+        frequencies = rotary_frequencies(self.shape, device)
         angles = torch.outer(torch.arange(length, device=device).float(), frequencies).repeat(1, 2)
-        return angles.cos(), angles.sin()
+        return angles.cos().to(dtype), angles.sin().to(dtype)
 
 
 class RmsNorm(nn.RMSNorm):
@@ -230,13 +230,6 @@ class Eagle3Network(DraftNetwork):
     def lm_weight(self, target_rows: Tensor) -> Tensor:
         """Its own."""
         return self.lm_head.weight
-
-
-def _rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary embedding in the half-split layout; `x` [B, heads, T, D]."""
-    first, second = x.chunk(2, dim=-1)
-    turned = torch.cat((-second, first), dim=-1)
-    return x * cos.to(x.dtype) + turned * sin.to(x.dtype)
 
 
 def _delay(pair: tuple[Tensor, Tensor], by: int) -> tuple[Tensor, Tensor]:

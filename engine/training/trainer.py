@@ -68,6 +68,7 @@ class Trainer:
         self._progress |= {"best": math.inf, "validations": 0, "validated": 0}
         self._progress |= {"of": settings.pairs, "corpus": corpus.tokens}
         self._training, held_out = corpus.split()
+        self._planned: tuple[int, list[list[Place]]] | None = None  # a pass and its batches
         self._held_out = _up_to(held_out or self._training, settings.validated)
         self._progress["held_out"] = self._held_out_places()
         self.optimizers = _optimizers(network, settings)
@@ -121,14 +122,22 @@ class Trainer:
         self.network.load_state_dict(torch.load(self.best_file, weights_only=True))
 
     def _next_batch(self) -> Batch:
-        progress, settings = self._progress, self.settings
-        seed = settings.seed * 100_003 + progress["pass"]
-        batches = plan_batches(self._training, settings.batch, settings.longest, seed)
+        progress = self._progress
+        batches = self._batches_of(progress["pass"])
         places = batches[progress["batch"]]
         progress["batch"] += 1
         if progress["batch"] == len(batches):
             progress["batch"], progress["pass"] = 0, progress["pass"] + 1
-        return load_batch(self.corpus, places, settings.longest)
+        return load_batch(self.corpus, places, self.settings.longest)
+
+    def _batches_of(self, number: int) -> list[list[Place]]:
+        """The batches of pass `number`, planned once: that takes longer the larger the corpus is."""
+        if self._planned is None or self._planned[0] != number:
+            settings = self.settings
+            seed = settings.seed * 100_003 + number
+            planned = plan_batches(self._training, settings.batch, settings.longest, seed)
+            self._planned = number, planned
+        return self._planned[1]
 
     def _update(self, batch: Batch) -> Trained:
         started = time.monotonic()

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from engine import StockTarget
-from engine.drafters.eagle_head import HeadShape
+from engine.drafters.head_layer import HeadShape
 from engine.training import (
     ChatLayout,
     Conversation,
