@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
-    from engine import Drafter, Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget
+    from engine import Drafter, Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget, Target
 
 Progress = Callable[[Loading], None]
 
@@ -83,7 +83,7 @@ def load_for_training(
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
 
 
-def load_head(options: Options, head: WeightsLocation, target: StockTarget) -> Eagle2:
+def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
     with _engine_errors_as_ours():
         return _eagle2(options, head, target, _tree_size(options, _method_of(head, None), target.device))
@@ -228,7 +228,7 @@ def _drafters(
     options: Options,
     method: Method,
     size: TreeSize,
-    target: StockTarget,
+    target: Target,
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
@@ -248,7 +248,7 @@ def _drafters(
     return {}
 
 
-def _eagle2(options: Options, head: WeightsLocation, target: StockTarget, size: TreeSize) -> Eagle2:
+def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
     from engine import Eagle2, load_eagle_head
 
     network = load_eagle_head(head.folder, target, options.model)

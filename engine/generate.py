@@ -14,7 +14,7 @@ from engine.drafters import Drafter, NoDrafter
 from engine.errors import PromptTooLongError, SettingsError
 from engine.features import FeatureStore
 from engine.sampling import GenerationSettings, Sampler
-from engine.target import StockTarget, shared_prefix
+from engine.target import Target, shared_prefix
 from engine.tree import DraftTree
 from engine.verify import accept
 
@@ -99,7 +99,7 @@ class Engine:
     loses nothing before it.
     """
 
-    def __init__(self, target: StockTarget, drafters: dict[str, Drafter] | None = None) -> None:
+    def __init__(self, target: Target, drafters: dict[str, Drafter] | None = None) -> None:
         self.target = target
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
         taps = {drafter.taps for drafter in self.drafters.values() if drafter.taps}

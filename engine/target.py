@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, PreTrainedModel
 
 from engine.errors import UnsupportedModelError
+from engine.linear import Linear
 from engine.tree import DraftTree
 
 PREFILL_CHUNK = 512
@@ -34,6 +36,34 @@ class Chunk:
     done: int  # tokens of this call cached so far
     logits: Tensor  # [1, V], after the chunk's last token
     features: Tensor | None  # [T, F], one row per token; None without taps
+
+
+class Target(Protocol):
+    """What the loop, the drafters and the app need of a target; `StockTarget` says what each member means."""
+
+    model: PreTrainedModel
+    taps: tuple[int, ...]
+
+    @property
+    def length(self) -> int: ...
+    @property
+    def device(self) -> torch.device: ...
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def hidden_size(self) -> int: ...
+    @property
+    def layers(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def embedding(self) -> nn.Embedding: ...
+    @property
+    def lm_head(self) -> nn.Linear | Linear: ...
+    def extend(self, tokens: list[int], chunk: int = PREFILL_CHUNK) -> Iterator[Chunk]: ...
+    def verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]: ...
+    def keep(self, path: list[int]) -> None: ...
+    def rewind(self, length: int) -> None: ...
 
 
 class StockTarget:

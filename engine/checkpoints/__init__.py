@@ -11,10 +11,10 @@ from engine.checkpoints.files import read_config, read_tensors
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
 from engine.errors import CheckpointError
-from engine.target import StockTarget
+from engine.target import Target
 
 
-def load_eagle_head(folder: Path, target: StockTarget, target_name: str) -> EagleHead | Eagle3Head:
+def load_eagle_head(folder: Path, target: Target, target_name: str) -> EagleHead | Eagle3Head:
     """The head in `folder`, of whichever kind it is, in the target's dtype and on its device.
 
     Raises CheckpointError, or CorruptFileError for a damaged file, with one sentence that says what is wrong.

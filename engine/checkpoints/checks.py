@@ -9,10 +9,10 @@ from torch import Tensor
 from engine.checkpoints.files import Config
 from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
-from engine.target import StockTarget
+from engine.target import Target
 
 
-def check_hidden_size(hidden: int, file: Path, target: StockTarget, target_name: str) -> None:
+def check_hidden_size(hidden: int, file: Path, target: Target, target_name: str) -> None:
     """`hidden` is the width of the target's hidden states that the head was made for."""
     if hidden != target.hidden_size:
         raise CheckpointError(
@@ -22,7 +22,7 @@ def check_hidden_size(hidden: int, file: Path, target: StockTarget, target_name:
 
 
 def share_embedding(
-    tensors: dict[str, Tensor], config: Config, file: Path, target: StockTarget, target_name: str
+    tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
 ) -> None:
     """Drop a copy of the target's embedding. Its shape, or else the config, tells whose vocabulary it was."""
     embedding = tensors.pop("embed_tokens.weight", None)

@@ -19,7 +19,7 @@ from engine.checkpoints.files import Config
 from engine.drafters.eagle_head import EagleHead
 from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
-from engine.target import StockTarget
+from engine.target import Target
 
 LAYER = "layers.0"
 NAMES = {"fc.weight", *layer_names(LAYER)}
@@ -28,7 +28,7 @@ BIASES = {"fc.bias", *(f"{LAYER}.self_attn.{p}_proj.bias" for p in "qkv")}
 
 
 def load(
-    tensors: dict[str, Tensor], config: Config, file: Path, target: StockTarget, target_name: str
+    tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
 ) -> EagleHead:
     """The head, if it is whole and fits `target`."""
     hidden, pairs = tensors["fc.weight"].shape
@@ -52,7 +52,7 @@ def load(
     )
 
 
-def _draft_vocab(ids: Tensor | None, target: StockTarget, file: Path) -> Tensor | None:
+def _draft_vocab(ids: Tensor | None, target: Target, file: Path) -> Tensor | None:
     """Target ids a head may propose, sorted; None for all."""
     if ids is None:
         return None

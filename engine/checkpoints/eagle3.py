@@ -20,7 +20,7 @@ from engine.checkpoints.files import Config
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
-from engine.target import StockTarget
+from engine.target import Target
 
 LAYER = "midlayer"
 NAMES = {
@@ -36,7 +36,7 @@ TAPS = "eagle_aux_hidden_state_layer_ids"
 
 
 def load(
-    tensors: dict[str, Tensor], config: Config, file: Path, target: StockTarget, target_name: str
+    tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
 ) -> Eagle3Head:
     """The head, if it is whole and fits `target`."""
     _check_kind(tensors, config, file)
@@ -79,7 +79,7 @@ def _check_kind(tensors: dict[str, Tensor], config: Config, file: Path) -> None:
         raise CheckpointError(f"{config.file}: norm_before_residual is not supported for draft heads")
 
 
-def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: StockTarget) -> Tensor | None:
+def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: Target) -> Tensor | None:
     """Target ids [D] of the LM head's rows, from their offsets `d2t`; None where they are the same."""
     if offsets is None and drafted == target.vocabulary:
         return None
@@ -98,7 +98,7 @@ def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: StockT
     )
 
 
-def _taps(config: Config, target: StockTarget, target_name: str) -> tuple[int, ...]:
+def _taps(config: Config, target: Target, target_name: str) -> tuple[int, ...]:
     """The residual streams that `fc` joins, each taken before a decoder layer: entries of hidden_states.
 
     The reference takes those before layers 2, L // 2 and L - 3. Other trainers write theirs down, so or by

@@ -12,6 +12,7 @@ import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
+from engine.linear import Linear
 
 
 class EagleHead:
@@ -29,7 +30,7 @@ class EagleHead:
         shape: HeadShape,
         tensors: dict[str, Tensor],
         embedding: nn.Embedding,
-        lm_head: nn.Linear,
+        lm_head: nn.Linear | Linear,
         draft_vocab: Tensor | None = None,
     ) -> None:
         self.shape = shape

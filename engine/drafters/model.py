@@ -6,7 +6,7 @@ from torch import Tensor
 
 from engine.errors import SettingsError
 from engine.sampling import Sampler
-from engine.target import StockTarget, shared_prefix
+from engine.target import Target, shared_prefix
 from engine.tree import DraftTree
 
 
@@ -18,7 +18,7 @@ class DraftModel:
 
     taps: tuple[int, ...] = ()
 
-    def __init__(self, model: StockTarget, vocabulary: int, depth: int) -> None:
+    def __init__(self, model: Target, vocabulary: int, depth: int) -> None:
         if model.vocabulary != vocabulary:
             raise SettingsError(
                 f"the draft model has a vocabulary of {model.vocabulary} tokens and the target one of "
