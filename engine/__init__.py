@@ -32,10 +32,11 @@ from engine.errors import (
     UnsupportedModelError,
 )
 from engine.generate import Engine, Prefill, Round, Timing
-from engine.load import dtype_name, load_model, pick_device, pick_dtype
+from engine.lean import LeanTarget
+from engine.load import dtype_name, load_model, make_target, pick_device, pick_dtype
 from engine.near_tie import NEAR_TIE, fp32_gap
 from engine.sampling import GenerationSettings, Sampler
-from engine.target import StockTarget
+from engine.target import StockTarget, Target
 from engine.threads import pick_threads
 from engine.tree import DraftTree, Growth
 
@@ -51,6 +52,7 @@ __all__ = [
     "EngineError",
     "GenerationSettings",
     "Growth",
+    "LeanTarget",
     "LoadError",
     "NoDrafter",
     "Prefill",
@@ -60,6 +62,7 @@ __all__ = [
     "Sampler",
     "SettingsError",
     "StockTarget",
+    "Target",
     "Timing",
     "UnsupportedModelError",
     "check_tree_size",
@@ -67,6 +70,7 @@ __all__ = [
     "fp32_gap",
     "load_eagle_head",
     "load_model",
+    "make_target",
     "pick_device",
     "pick_dtype",
     "pick_threads",

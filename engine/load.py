@@ -10,9 +10,12 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
-from engine.errors import LoadError, SettingsError
+from engine.errors import LoadError, SettingsError, UnsupportedModelError
+from engine.lean import LeanTarget
+from engine.target import StockTarget, Target
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
+TargetKind = Literal["auto", "stock", "lean"]
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 
@@ -72,6 +75,20 @@ def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTra
         raise LoadError(
             f"the model in {folder} cannot be loaded ({reason}): copy or download it again, or choose another"
         ) from error
+
+
+def make_target(model: PreTrainedModel, kind: TargetKind = "auto") -> Target:
+    """The model as a target, `auto` by our own decoder where it knows the model, else by transformers' own.
+
+    Raises UnsupportedModelError. Our own decoder takes the model's weights over.
+    """
+    if kind != "stock":
+        try:
+            return LeanTarget(model)
+        except UnsupportedModelError:
+            if kind == "lean":
+                raise
+    return StockTarget(model)
 
 
 def _check_complete(folder: Path, report: dict[str, Any]) -> None:

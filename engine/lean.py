@@ -1,0 +1,112 @@
+"""The target by our own decoder: for Llama-shaped models, what `StockTarget` does in less time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from engine.decoder import Decoder, Slab
+from engine.linear import Linear
+from engine.target import PREFILL_CHUNK, Chunk
+from engine.tree import DraftTree
+
+
+class LeanTarget:
+    """A Llama-shaped model with full attention; `StockTarget` says what its members mean.
+
+    The weights of `model` become the decoder's: afterwards it may serve as a source of names and sizes, and
+    of logits only where they were not packed. Raises UnsupportedModelError.
+    """
+
+    def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:
+        self.decoder = Decoder(model)
+        self.model = model.eval()
+        self.taps = taps
+        self.slab = Slab(self.decoder)
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        return self.decoder.embedding.device
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the LM head."""
+        return self.decoder.head.shape[0]
+
+    @property
+    def hidden_size(self) -> int:
+        """Width of the final hidden state."""
+        return self.decoder.embedding.shape[1]
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return len(self.decoder.layers)
+
+    @property
+    def context(self) -> int:
+        """Longest sequence the model was made for, tokens."""
+        return getattr(self.model.config, "max_position_embeddings", None) or 2**31
+
+    @property
+    def embedding(self) -> nn.Embedding:
+        """Input embedding, shared with heads."""
+        return self.model.get_input_embeddings()
+
+    @property
+    def lm_head(self) -> Linear:
+        """Output projection, shared with heads."""
+        return self.decoder.head
+
+    @property
+    def length(self) -> int:
+        """Tokens in the KV cache."""
+        return self.slab.length
+
+    def extend(self, tokens: list[int], chunk: int = PREFILL_CHUNK) -> Iterator[Chunk]:
+        """Cache `tokens` after what is cached, `chunk` at a time."""
+        for start in range(0, len(tokens), chunk):
+            part = torch.tensor(tokens[start : start + chunk], device=self.device)
+            m = len(part)
+            depths = torch.arange(m, device=self.device)
+            visible = depths <= depths[:, None]  # [m, m] causal
+            logits, features = self._forward(part, depths, visible, last_only=True)
+            self.slab.length += m
+            yield Chunk(start + m, logits, features)
+
+    def verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
+        """One forward over the whole tree.
+
+        Logits [N, V] and features [N, F]. Its N rows stay in the slab until `keep`.
+        """
+        depths = torch.tensor(tree.depths, device=self.device)
+        return self._forward(tree.tokens.to(self.device), depths, tree.mask.to(self.device))
+
+    def keep(self, path: list[int]) -> None:
+        """Of the rows that `verify` cached, keep those of `path`; drop the rest."""
+        self.slab.keep(path)
+
+    def rewind(self, length: int) -> None:
+        """Forget everything after the first `length` tokens."""
+        self.slab.length = length
+
+    def _forward(
+        self, tokens: Tensor, depths: Tensor, visible: Tensor, last_only: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Logits and features of m rows, which see the cached ones and each other as in `visible` [m, m]."""
+        m = len(tokens)
+        self.slab.reserve(m)
+        self.decoder.rotary.reserve(self.length + m)  # no row is deeper than m - 1
+        bias = None
+        if m > 1:
+            bias = self.decoder.embedding.new_zeros(m, self.length + m)
+            bias[:, self.length :].masked_fill_(~visible, -torch.inf)
+        wanted = [tap % (self.layers + 1) for tap in self.taps]
+        states = self.decoder.forward(tokens, self.length + depths, self.slab, bias, wanted)
+        final = states[self.layers]
+        logits = self.decoder.head(final[-1:] if last_only else final)
+        return logits, torch.cat([states[i] for i in wanted], dim=-1) if wanted else None  # [m, F]
