@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
 import torch
+from transformers import PreTrainedModel
 
-from engine import DraftModel, Eagle2, Engine, PromptLookup, StockTarget, load_eagle_head
+from engine import DraftModel, Eagle2, Engine, PromptLookup, StockTarget, Target, load_eagle_head
 from tests.engine.stubs import Echo, Noise, Oracle
 from tests.engine.tiny import HEADS, MODELS, make_model, perturbed, write_layout
 
@@ -28,18 +29,19 @@ def _one_thread() -> Iterator[None]:
 class Bench:
     """A tiny target and an engine with all drafters on it."""
 
-    target: StockTarget
+    target: Target
     engine: Engine
     oracle: Oracle
 
 
-@pytest.fixture(scope="session")
-def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
+def make_benches(
+    tmp_path_factory: pytest.TempPathFactory, make: Callable[[PreTrainedModel], Target]
+) -> dict[str, Bench]:
     """By model name; each model gets a head of another published layout."""
     made = {}
     for name, layout in zip(MODELS, HEADS, strict=True):
         model = make_model(name)
-        target = StockTarget(model)
+        target = make(model)
         head = load_eagle_head(
             write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model), target, name
         )
@@ -47,13 +49,19 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
         drafters = {
             "eagle2": Eagle2(head, nodes=20, depth=4, beam=6),
             "pld": PromptLookup(depth=4),
-            "draft-model": DraftModel(StockTarget(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
+            "draft-model": DraftModel(make(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
             "noise": Noise(target.vocabulary),
             "oracle": oracle,
             "echo": Echo(),
         }
         made[name] = Bench(target, Engine(target, drafters), oracle)
     return made
+
+
+@pytest.fixture(scope="session")
+def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
+    """With transformers' own forward."""
+    return make_benches(tmp_path_factory, StockTarget)
 
 
 @pytest.fixture(params=MODELS)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine import DraftTree, Engine, GenerationSettings, Prefill, Round, Sampler, StockTarget
+from engine import DraftTree, Engine, GenerationSettings, Prefill, Round, Sampler, StockTarget, Target
 
 
 class Blind:
@@ -83,8 +83,9 @@ def make_tree(tokens: list[int], parents: list[int]) -> DraftTree:
 def check_invariant(engine: Engine) -> None:
     """What must hold whenever a generator is suspended at a Round or closed."""
     assert engine.target.length == len(engine.tokens) - 1
-    for layer in engine.target.cache.layers:
-        assert layer.get_seq_length() == engine.target.length
+    if isinstance(engine.target, StockTarget):
+        for layer in engine.target.cache.layers:
+            assert layer.get_seq_length() == engine.target.length
     if engine.features is not None:
         assert len(engine.features.rows(engine.target.length)) == engine.target.length
 
@@ -107,6 +108,6 @@ def reply(engine: Engine, prompt: list[int], settings: GenerationSettings, metho
     return new
 
 
-def plain_reply(target: StockTarget, prompt: list[int], settings: GenerationSettings) -> list[int]:
+def plain_reply(target: Target, prompt: list[int], settings: GenerationSettings) -> list[int]:
     """The new tokens of plain decoding, by a fresh engine with a cache of its own."""
     return reply(Engine(StockTarget(target.model)), prompt, settings)
