@@ -47,7 +47,7 @@ class Linear:
 
 
 @cache
-def can_pack() -> bool:
+def has_bf16_products() -> bool:
     """Whether this machine and this torch have oneDNN's bf16 products; the operators are not public ones."""
     if not torch.backends.mkldnn.is_available():
         return False
@@ -59,7 +59,7 @@ def can_pack() -> bool:
 
 def _pack(weight: Tensor) -> Tensor | None:
     """The weights in oneDNN's layout; None where that is of no use or does not multiply as it should."""
-    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not can_pack():
+    if weight.device.type != "cpu" or weight.dtype != torch.bfloat16 or not has_bf16_products():
         return None
     packed = torch.ops.mkldnn._reorder_linear_weight(weight.contiguous(), ROWS)
     return packed if _agrees(packed, weight) else None
