@@ -23,7 +23,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engine.errors import UnsupportedModelError
-from engine.linear import Linear, has_bf16_products
+from engine.linear import Linear, can_pack
 
 FAMILIES = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 FIRST_ROWS = 256  # of the slab and the rotary table, which then double
@@ -196,7 +196,7 @@ def _products_are_faster(folded: Tensor, keys: Tensor) -> bool:
     """Measured with 9 and 32 heads, 200 and 1000 keys: a half of the time for 192 rows, twice for 3."""
     rows = folded.shape[2]
     scores = len(keys) * rows * keys.shape[1]
-    in_bf16 = keys.dtype == torch.bfloat16 and keys.device.type == "cpu" and has_bf16_products()
+    in_bf16 = keys.dtype == torch.bfloat16 and keys.device.type == "cpu" and can_pack(keys.dtype)
     return in_bf16 and rows >= MANY_ROWS and scores <= MOST_SCORES
 
 

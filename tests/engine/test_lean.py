@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from copy import deepcopy
 
 import pytest
 import torch
@@ -18,10 +19,9 @@ from transformers import (
     Qwen2Config,
 )
 
-from engine import GenerationSettings, LeanTarget, StockTarget, UnsupportedModelError, make_target
+from engine import LeanTarget, StockTarget, UnsupportedModelError, linear, make_target
 from engine.decoder import FIRST_ROWS
-from tests.engine.conftest import DRAFTERS, Bench, make_benches
-from tests.engine.stubs import plain_reply, reply
+from engine.linear import can_pack
 from tests.engine.test_target import PROMPT, SMALL, close, path_to, plain, random_tree, read
 from tests.engine.tiny import MODELS, fill, make_model
 
@@ -50,6 +50,18 @@ def make(name: str, seed: int = 1) -> PreTrainedModel:
     return model
 
 
+def lean_target(model: PreTrainedModel, taps: tuple[int, ...] = ()) -> LeanTarget:
+    """By a copy, since the decoder takes the weights."""
+    return LeanTarget(deepcopy(model), taps)
+
+
+@pytest.fixture(params=["packed", "plain"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Weights as on a CPU and as elsewhere."""
+    if request.param == "plain":
+        monkeypatch.setattr(linear, "_pack", lambda weight: None)
+
+
 @pytest.fixture(scope="module", params=ALL)
 def model(request: pytest.FixtureRequest) -> PreTrainedModel:
     return make(request.param)
@@ -72,7 +84,8 @@ def same(lean: tuple[Tensor, Tensor | None], stock: tuple[Tensor, Tensor | None]
     close(lean[1], stock[1])
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.usefixtures("_both_ways")
+@pytest.mark.parametrize("seed", range(2))
 def test_the_same_conversation(model: PreTrainedModel, seed: int) -> None:
     """Chunks, trees, scattered paths, unfinished trees and rewinds in any order, past the slab's first size.
 
@@ -80,7 +93,7 @@ def test_the_same_conversation(model: PreTrainedModel, seed: int) -> None:
     """
     layers = model.config.num_hidden_layers
     taps = (*range(layers + 1), -1, -layers - 1)
-    lean, stock = LeanTarget(model, taps), StockTarget(model, taps)
+    lean, stock = lean_target(model, taps), StockTarget(model, taps)
     rng = random.Random(seed)
     for step in range(16):
         tokens = [rng.randrange(90) for _ in range(rng.choice((1, 5, 60)))]
@@ -105,7 +118,7 @@ def test_the_same_conversation(model: PreTrainedModel, seed: int) -> None:
 def test_the_slab_and_the_rotary_table_grow(model: PreTrainedModel) -> None:
     """Rows lost, or positions left out, where the first size or a doubled one is passed."""
     tokens = [(7 * i + i * i) % 90 for i in range(3 * FIRST_ROWS)]
-    target = LeanTarget(model)
+    target = lean_target(model)
     sizes = set()
     for i, part in enumerate(target.extend(tokens, FIRST_ROWS - 3)):
         sizes.add(target.slab.rows.shape[3])
@@ -121,7 +134,7 @@ def test_the_slab_and_the_rotary_table_grow(model: PreTrainedModel) -> None:
 
 def test_a_tree_that_passes_the_slab(model: PreTrainedModel) -> None:
     """A slab that grows in the middle of a round."""
-    target = LeanTarget(model)
+    target = lean_target(model)
     tokens = PROMPT * 20
     read(target, tokens[: FIRST_ROWS - 1])
     tree = random_tree(5)
@@ -144,14 +157,32 @@ def test_rope_scalings_differ() -> None:
         assert all(not torch.allclose(table, other, atol=0.01) for other in tables[:i])
 
 
-def test_weights_are_shared_with_the_model(model: PreTrainedModel) -> None:
+@pytest.mark.parametrize("name", ALL)
+def test_weights_are_shared_with_the_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fused copies beside the model's own weights would take the memory twice; the model must stay right."""
+    monkeypatch.setattr(linear, "_pack", lambda weight: None)
+    model = make(name)
     logits = plain(model, PROMPT)[0]
     target = LeanTarget(model)
     stored = {layer.qkv.weight.data_ptr() for layer in target.decoder.layers}
     assert stored == {layer.self_attn.q_proj.weight.data_ptr() for layer in model.model.layers}
     assert target.lm_head.weight.data_ptr() == model.lm_head.weight.data_ptr()
     assert torch.equal(plain(model, PROMPT)[0], logits)
+
+
+@pytest.mark.skipif(not can_pack(torch.float32), reason="no packed products")
+@pytest.mark.parametrize("name", ALL)
+def test_packed_weights_are_given_up(name: str) -> None:
+    """Packed copies beside the plain weights; a model that is then used as if it still had them."""
+    model = make(name)
+    size = model.num_parameters()
+    LeanTarget(model)
+    kept = {id(weight) for weight in model.parameters() if not weight.is_meta}
+    small = {id(weight) for weight in model.parameters() if weight.dim() == 1}
+    assert kept == small | {id(model.get_input_embeddings().weight)}
+    assert (model.num_parameters(), model.dtype) == (size, torch.float32)
+    with pytest.raises(UnsupportedModelError, match="load it again"):
+        LeanTarget(model)
 
 
 def test_what_the_target_says_about_its_model() -> None:
@@ -161,56 +192,6 @@ def test_what_the_target_says_about_its_model() -> None:
     assert target.embedding.weight.shape == target.lm_head.weight.shape == (131, 32)
     assert target.device == torch.device("cpu")
     assert target.verify(random_tree(0))[1] is None
-
-
-@pytest.fixture(scope="module")
-def lean_benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
-    return make_benches(tmp_path_factory, LeanTarget)
-
-
-@pytest.fixture(params=MODELS)
-def lean_bench(request: pytest.FixtureRequest, lean_benches: dict[str, Bench]) -> Bench:
-    lean_benches[request.param].engine.reset()
-    return lean_benches[request.param]
-
-
-@pytest.mark.parametrize(
-    "sampling",
-    [{}, {"temperature": 0.7, "repetition_penalty": 1.3}, {"temperature": 1.0, "top_p": 0.9}],
-    ids=["greedy", "T0.7-penalty", "T1-top-p"],
-)
-@pytest.mark.parametrize("method", ["none", *DRAFTERS])
-def test_replies_are_those_of_transformers(
-    lean_bench: Bench, method: str, sampling: dict[str, float]
-) -> None:
-    """Whole replies through the engine, second turn included, against plain decoding with a StockTarget."""
-    settings = GenerationSettings(**sampling, max_new_tokens=40, seed=1234)
-    prompt = [3, 14, 15, 9, 26, 5]
-    for _ in range(2):
-        expected = plain_reply(lean_bench.target, prompt, settings)
-        lean_bench.oracle.future = prompt + expected
-        assert reply(lean_bench.engine, prompt, settings, method) == expected
-        prompt = [*prompt, *expected, 4, 8]
-
-
-@pytest.mark.parametrize("layer", [0, 1])
-def test_a_broken_forward_loses_nothing(
-    lean_benches: dict[str, Bench], layer: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Rows that a forward left in some layers before it failed."""
-    bench = lean_benches["llama"]
-    bench.engine.reset()
-    settings, prompt = GenerationSettings(max_new_tokens=30), PROMPT[:5]
-    expected = plain_reply(bench.target, prompt, settings)
-    events = bench.engine.generate(prompt, settings, "noise")
-    for _ in range(4):
-        next(events)
-    with monkeypatch.context() as patch:
-        patch.setattr(bench.target.decoder.layers[layer], "down", None)
-        with pytest.raises(TypeError):
-            next(events)
-    assert bench.target.length == len(bench.engine.tokens) - 1
-    assert reply(bench.engine, prompt, settings, "noise") == expected
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,12 @@ from engine import (
     decoder,
     load_eagle_head,
 )
-from engine.linear import has_bf16_products
+from engine.linear import can_pack
 from tests.engine.stubs import reply
 from tests.engine.test_target import PROMPT, random_tree, read
 from tests.engine.tiny import make_model, write_layout
 
-pytestmark = pytest.mark.skipif(not has_bf16_products(), reason="this processor has no bf16 products")
+pytestmark = pytest.mark.skipif(not can_pack(torch.bfloat16), reason="this processor has no bf16 products")
 
 
 @pytest.mark.parametrize(("rows", "length"), [(1, 0), (1, 50), (5, 3), (40, 0), (64, 200)])
