@@ -35,7 +35,7 @@ class LeanTarget:
     @property
     def vocabulary(self) -> int:
         """Rows of the LM head."""
-        return self.decoder.head.shape[0]
+        return self.decoder.head.out_features
 
     @property
     def hidden_size(self) -> int:

@@ -20,8 +20,7 @@ class Linear:
 
     def __init__(self, weight: Tensor, bias: Tensor | None = None, keep_plain: bool = False) -> None:
         """`keep_plain` where `weight` lives on in another place anyway, as a tied LM head does."""
-        self.shape = weight.shape  # [out, in]
-        self.dtype, self.device = weight.dtype, weight.device
+        self.out_features, self.in_features = weight.shape
         self.bias = bias
         self._packed = _pack(weight)
         self._plain = weight if keep_plain or self._packed is None else None

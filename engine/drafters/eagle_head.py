@@ -38,16 +38,14 @@ class EagleHead:
         self.embedding = embedding
         self.draft_vocab = draft_vocab
         self.layer = HeadLayer(shape, tensors, "layers.0")
-        rows = slice(None) if draft_vocab is None else draft_vocab
-        self.lm_weight = lm_head.weight[rows]  # [D, H]; a view where nothing is trimmed
-        self.lm_bias = None if lm_head.bias is None else lm_head.bias[rows]
+        self.lm_head = lm_head if draft_vocab is None else _trimmed(lm_head, draft_vocab)
         fc = tensors["fc.weight"]
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
 
     @property
     def vocabulary(self) -> int:
         """Tokens it can propose."""
-        return self.lm_weight.shape[0]
+        return self.lm_head.out_features
 
     def fuse(self, features: Tensor) -> Tensor:
         """What `forward` reads, [m, H], of the target's features: they themselves."""
@@ -67,8 +65,14 @@ class EagleHead:
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 log-probabilities of the next token, from [m, H]."""
-        return F.linear(hidden, self.lm_weight, self.lm_bias).float().log_softmax(-1)
+        return self.lm_head(hidden).float().log_softmax(-1)
 
     def token_ids(self, ids: Tensor) -> Tensor:
         """Draft ids to target ids."""
         return ids if self.draft_vocab is None else self.draft_vocab[ids]
+
+
+def _trimmed(lm_head: nn.Linear | Linear, rows: Tensor) -> Linear:
+    """The LM head of some tokens alone, [D, H]."""
+    bias = None if lm_head.bias is None else lm_head.bias[rows].detach()
+    return Linear(lm_head.weight[rows].detach(), bias)

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from engine import GenerationSettings, LeanTarget, fp32_gap, load_model
+from engine import GenerationSettings, LeanTarget, fp32_gap, load_eagle_head, load_model
 from tests.engine.conftest import DRAFTERS, Bench, make_benches
 from tests.engine.stubs import plain_reply, reply
 from tests.engine.test_lean import lean_target
-from tests.engine.tiny import MODELS, make_model
+from tests.engine.tiny import MODELS, make_model, write_layout
 
 
 @pytest.fixture(scope="module")
@@ -76,3 +76,17 @@ def test_the_gap_of_a_model_without_weights(tmp_path: Path) -> None:
     gap = fp32_gap(model, [1, 2, 3], settings)
     LeanTarget(model)
     assert fp32_gap(model, [1, 2, 3], settings) == gap
+
+
+@pytest.mark.parametrize("layout", ["vicuna", "shipped"])
+def test_a_head_shares_the_packed_lm_head(layout: str, tmp_path: Path) -> None:
+    """An unpacked copy of the LM head, a gigabyte with a large model; trimmed rows that are others."""
+    model = make_model("llama")
+    weight = model.lm_head.weight.detach().clone()
+    folder = write_layout(tmp_path, layout, model)
+    target = LeanTarget(model)
+    head = load_eagle_head(folder, target, "tiny-llama")
+    if layout == "vicuna":
+        assert head.lm_head is target.lm_head
+    else:
+        assert torch.equal(head.lm_head.weight, weight[head.draft_vocab])

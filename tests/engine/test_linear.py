@@ -47,7 +47,7 @@ def test_packed_weights_come_back(dtype: torch.dtype) -> None:
     """Heads take rows of a packed LM head: they must be those that were packed, and not be held twice."""
     weight = random(97, 32, dtype)
     packed = Linear(weight)
-    assert packed.shape == weight.shape
+    assert (packed.out_features, packed.in_features) == weight.shape
     assert torch.equal(packed.weight, weight)
     assert packed.weight.data_ptr() != weight.data_ptr()
     assert Linear(weight, keep_plain=True).weight is weight
