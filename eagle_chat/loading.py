@@ -111,7 +111,8 @@ def _engine_errors_as_ours() -> Iterator[None]:
 def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
-    from engine import Engine, StockTarget, dtype_name, load_model, pick_device, pick_dtype
+    from engine import Engine, dtype_name, load_model, make_target, pick_device, pick_dtype
+    from engine.memory import keep_freed_memory
 
     device = pick_device(options.device)
     dtype = pick_dtype(options.dtype.value, device)
@@ -121,7 +122,8 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
-    target = StockTarget(load_model(location.folder, dtype, device))
+    target = make_target(load_model(location.folder, dtype, device), options.target.value)
+    keep_freed_memory()  # what loading freed is given back first
     drafters = _drafters(options, method, size, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
     info = SessionInfo(
@@ -232,7 +234,7 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
-    from engine import DraftModel, PromptLookup, StockTarget, load_model
+    from engine import DraftModel, PromptLookup, load_model, make_target
 
     if method in _WITH_HEAD:
         assert head is not None
@@ -244,7 +246,8 @@ def _drafters(
         location = find_target(options.head, progress)
         progress(Loading(f"loading {location.name}"))
         model = load_model(location.folder, target.model.dtype, target.device)
-        return {method.value: DraftModel(StockTarget(model), target.vocabulary, size.depth)}
+        small = make_target(model, options.target.value)
+        return {method.value: DraftModel(small, target.vocabulary, size.depth)}
     return {}
 
 

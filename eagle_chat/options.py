@@ -43,6 +43,14 @@ class Dtype(StrEnum):
     FP32 = "fp32"
 
 
+class TargetKind(StrEnum):
+    """What runs the target's forwards."""
+
+    AUTO = "auto"
+    LEAN = "lean"
+    STOCK = "stock"
+
+
 def _share(value: float) -> float:
     """top-p: above 0 and at most 1."""
     if not 0 < value <= 1:
@@ -126,6 +134,14 @@ class Options:
         str,
         typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps.", rich_help_panel=MODEL),
     ] = "auto"
+    target: Annotated[
+        TargetKind,
+        typer.Option(
+            help="What runs the model: lean, our own decoder for Llama-shaped models, or stock, transformers' "
+            "own modules; auto is lean where it knows the model.",
+            rich_help_panel=MODEL,
+        ),
+    ] = TargetKind.AUTO
     temperature: Annotated[
         float,
         typer.Option(

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from engine.decoder import Decoder, Slab
+from engine.decoder import Decoder
+from engine.layer import Slab
 from engine.linear import Linear
 from engine.target import PREFILL_CHUNK, Chunk
 from engine.tree import DraftTree
@@ -25,7 +26,7 @@ class LeanTarget:
         self.decoder = Decoder(model)
         self.model = model.eval()
         self.taps = taps
-        self.slab = Slab(self.decoder)
+        self.slab = Slab(len(self.decoder.layers), self.decoder.shape, self.decoder.embedding)
 
     @property
     def device(self) -> torch.device:

@@ -9,18 +9,19 @@ norm, an LM head and a vocabulary of its own.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
-from engine.drafters.head_layer import HeadLayer, HeadShape, rms_norm
+from engine.drafters.head_layer import HeadLayer, HeadShape
+from engine.layer import rms_norm
+from engine.linear import Linear
 
 
 class Eagle3Head:
     """The network with its own KV cache and LM head.
 
-    `tensors` carry their published names. `embedding` [V, H] is the target's, or the head's own where their
-    widths differ. `draft_vocab` [D] holds the target id of each row of the LM head; None where they are the
-    same. `taps` say which hidden states of the target were fused, low to high.
+    It takes `tensors`, which carry their published names, over. `embedding` [V, H] is the target's, or the
+    head's own where their widths differ. `draft_vocab` [D] holds the target id of each row of the LM head;
+    None where they are the same. `taps` say which hidden states of the target were fused, low to high.
     """
 
     def __init__(
@@ -31,23 +32,27 @@ class Eagle3Head:
         draft_vocab: Tensor | None,
         taps: tuple[int, ...],
     ) -> None:
-        self.shape = shape
-        self.tensors = tensors
+        self.eps = shape.rms_norm_eps
         self.embedding = embedding
         self.draft_vocab = draft_vocab
         self.taps = taps
         self.layer = HeadLayer(shape, tensors, "midlayer")
-        fc = tensors["fc.weight"]
+        self.embedding_norm = tensors.pop("midlayer.input_layernorm.weight")  # [H], as the next two
+        self.hidden_norm = tensors.pop("midlayer.hidden_norm.weight")
+        self.output_norm = tensors.pop("norm.weight")
+        fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
+        self.fc = Linear(fc)
+        self.lm_head = Linear(tensors.pop("lm_head.weight"))
 
     @property
     def vocabulary(self) -> int:
         """Tokens it can propose."""
-        return self.tensors["lm_head.weight"].shape[0]
+        return self.lm_head.out_features
 
     def fuse(self, features: Tensor) -> Tensor:
         """What `forward` reads, [m, H], of the target's features [m, F], one hidden state per tap."""
-        return F.linear(features.to(self.dtype), self.tensors["fc.weight"])
+        return self.fc(features.to(self.dtype))
 
     def forward(
         self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
@@ -57,14 +62,14 @@ class Eagle3Head:
         `tokens` [m], `features` [m, H] fused or drafted, `positions` [m] rotary positions; `mask` [m, start +
         m] bool, True = attends. The output is not normed, since it is the next level's feature.
         """
-        embedded = self.layer.norm("input_layernorm", self.embedding(tokens).to(self.dtype))
-        pairs = torch.cat((embedded, self.layer.norm("hidden_norm", features)), dim=-1)  # [m, 2H]
+        embedded = rms_norm(self.embedding(tokens).to(self.dtype), self.embedding_norm, self.eps)
+        pairs = torch.cat((embedded, rms_norm(features, self.hidden_norm, self.eps)), dim=-1)  # [m, 2H]
         return self.layer.forward(pairs, features, positions, start, mask)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 log-probabilities of the next token, from [m, H]."""
-        normed = rms_norm(hidden, self.tensors["norm.weight"], self.shape.rms_norm_eps)
-        return F.linear(normed, self.tensors["lm_head.weight"]).float().log_softmax(-1)
+        normed = rms_norm(hidden, self.output_norm, self.eps)
+        return self.lm_head(normed).float().log_softmax(-1)
 
     def token_ids(self, ids: Tensor) -> Tensor:
         """Draft ids to target ids."""

@@ -8,7 +8,6 @@ The layer has no input norm and nothing is normed before the LM head.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
@@ -18,8 +17,8 @@ from engine.linear import Linear
 class EagleHead:
     """The network with its own KV cache. Embedding and LM head are the target's, shared and never copied.
 
-    `tensors` carry their published names; biases are used where present. `draft_vocab` ([D] target ids)
-    restricts the proposals to those rows of the LM head, which are gathered once.
+    It takes `tensors`, which carry their published names, over; biases are used where present. `draft_vocab`
+    ([D] target ids) restricts the proposals to those rows of the LM head, which are gathered once.
     """
 
     taps: tuple[int, ...] = (-1,)
@@ -33,14 +32,13 @@ class EagleHead:
         lm_head: nn.Linear | Linear,
         draft_vocab: Tensor | None = None,
     ) -> None:
-        self.shape = shape
-        self.tensors = tensors
         self.embedding = embedding
         self.draft_vocab = draft_vocab
         self.layer = HeadLayer(shape, tensors, "layers.0")
         self.lm_head = lm_head if draft_vocab is None else _trimmed(lm_head, draft_vocab)
-        fc = tensors["fc.weight"]
+        fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
+        self.fc = Linear(fc, tensors.pop("fc.bias", None))
 
     @property
     def vocabulary(self) -> int:
@@ -60,7 +58,7 @@ class EagleHead:
         attends.
         """
         pairs = torch.cat((self.embedding(tokens).to(self.dtype), features.to(self.dtype)), dim=-1)  # [m, 2H]
-        hidden = F.linear(pairs, self.tensors["fc.weight"], self.tensors.get("fc.bias"))
+        hidden = self.fc(pairs)
         return self.layer.forward(hidden, hidden, positions, start, mask)
 
     def log_probabilities(self, hidden: Tensor) -> Tensor:

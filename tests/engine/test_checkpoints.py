@@ -14,6 +14,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from engine import CheckpointError, StockTarget, load_eagle_head
+from engine.drafters.eagle_head import EagleHead
+from tests.engine.fused import tensors_of
 from tests.engine.tiny import HEADS, head_config, head_tensors, make_model, write_head, write_layout
 
 Q = "layers.0.self_attn.q_proj.weight"
@@ -44,9 +46,12 @@ def test_every_layout_in_both_file_formats(
     tensors = head_tensors(layout, model)
     folder = write_head(tmp_path, head_config(layout, 97), tensors, binary)
     head = load_eagle_head(folder, StockTarget(model), "tiny-llama")
-    for name in tensors.keys() - {"embed_tokens.weight", "draft_vocab"}:
-        assert torch.equal(head.tensors[name], tensors[name].float())
-    assert head.layer.keys.shape == (len(tensors[K]) // 8, 0, 8)
+    assert isinstance(head, EagleHead)
+    found = tensors_of(head)
+    assert found.keys() == tensors.keys() - {"embed_tokens.weight", "draft_vocab"}
+    for name in found:
+        assert torch.equal(found[name], tensors[name].float())
+    assert head.layer.slab.rows.shape == (1, 2, len(tensors[K]) // 8, 0, 8)
 
 
 def without(name: str) -> Callable[[dict[str, Tensor]], None]:

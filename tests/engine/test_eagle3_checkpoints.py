@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from engine import CheckpointError, StockTarget, load_eagle_head, recognise_head
+from tests.engine.fused import rotary_base, tensors_of
 from tests.engine.test_checkpoints import having, without
 from tests.engine.tiny import HEADS, make_model, write_head, write_layout
 from tests.engine.tiny_eagle3 import (
@@ -46,12 +47,13 @@ def test_every_layout_in_both_file_formats(
     tensors = eagle3_tensors(layout, model)
     head = load_eagle3(write_head(tmp_path, eagle3_config(layout, 97), tensors, binary), model)
     dropped = {"d2t", "t2d", "embed_tokens.weight"}
-    assert head.tensors.keys() == tensors.keys() - dropped
-    for name in head.tensors:
-        assert torch.equal(head.tensors[name], tensors[name])
+    found = tensors_of(head)
+    assert found.keys() == tensors.keys() - dropped
+    for name in found:
+        assert torch.equal(found[name], tensors[name])
     assert head.taps == (2, 3, 4)
-    assert head.shape.rope_theta == (1000000.0 if layout == "wide-heads" else 10000.0)
-    assert head.shape.head_dim == {"narrow": 6, "wide-heads": 12}.get(layout, 8)
+    assert rotary_base(head) == pytest.approx(1000000.0 if layout == "wide-heads" else 10000.0)
+    assert head.layer.layer.shape.head_dim == {"narrow": 6, "wide-heads": 12}.get(layout, 8)
     if layout == "narrow":
         assert torch.equal(head.embedding.weight, tensors["embed_tokens.weight"])
     else:

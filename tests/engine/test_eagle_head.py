@@ -12,6 +12,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRot
 
 from engine import DraftTree, Eagle2, GenerationSettings, Sampler, StockTarget, load_eagle_head
 from engine.drafters.eagle_head import EagleHead
+from tests.engine.fused import rotary_base
 from tests.engine.tiny import HEADS, HIDDEN, head_config, head_tensors, make_model, write_head, write_layout
 
 SAMPLER = Sampler(GenerationSettings())
@@ -141,12 +142,8 @@ def test_long_catch_ups(model: PreTrainedModel, tmp_path: Path, length: int) -> 
     """The boundary of the head's own chunks, and a cache that grows in between."""
     tokens = [(7 * i + i * i) % 90 for i in range(length)]
     features = features_of(tokens)
-    drafter = make_drafter(load(write_layout(tmp_path, "qwen2", model), model))
-    single = make_drafter(
-        drafter.head.__class__(
-            drafter.head.shape, drafter.head.tensors, drafter.head.embedding, model.get_output_embeddings()
-        )
-    )
+    folder = write_layout(tmp_path, "qwen2", model)
+    drafter, single = make_drafter(load(folder, model)), make_drafter(load(folder, model))
     for end in [*range(2, length, 97), length]:
         tree_after(single, tokens[:end], features)
     same_tree(tree_after(drafter, tokens, features), tree_after(single, tokens, features))
@@ -168,7 +165,6 @@ def test_the_embedding_in_the_file_is_dropped(model: PreTrainedModel, tmp_path: 
     head = load(write_layout(tmp_path, "vicuna", model), model)
     assert head.embedding is model.get_input_embeddings()
     assert head.lm_head is model.get_output_embeddings()
-    assert "embed_tokens.weight" not in head.tensors
 
 
 @pytest.mark.parametrize(
@@ -185,7 +181,7 @@ def test_rope_base(
 ) -> None:
     """A base taken from the target, or 10000 where the file says otherwise."""
     folder = write_head(tmp_path, head_config(layout, 97) | change, head_tensors(layout, model))
-    assert load(folder, model).shape.rope_theta == expected
+    assert rotary_base(load(folder, model)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_rope_base_and_epsilon_matter(model: PreTrainedModel, tmp_path: Path) -> None:

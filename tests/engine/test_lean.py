@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from engine import LeanTarget, StockTarget, UnsupportedModelError, linear, make_target
-from engine.decoder import FIRST_ROWS
+from engine.layer import FIRST_ROWS
 from engine.linear import can_pack
 from tests.engine.test_target import PROMPT, SMALL, close, path_to, plain, random_tree, read
 from tests.engine.tiny import MODELS, fill, make_model
@@ -164,7 +164,7 @@ def test_weights_are_shared_with_the_model(name: str, monkeypatch: pytest.Monkey
     model = make(name)
     logits = plain(model, PROMPT)[0]
     target = LeanTarget(model)
-    stored = {layer.qkv.weight.data_ptr() for layer in target.decoder.layers}
+    stored = {layer.layer.qkv.weight.data_ptr() for layer in target.decoder.layers}
     assert stored == {layer.self_attn.q_proj.weight.data_ptr() for layer in model.model.layers}
     assert target.lm_head.weight.data_ptr() == model.lm_head.weight.data_ptr()
     assert torch.equal(plain(model, PROMPT)[0], logits)

@@ -14,7 +14,7 @@ from engine import (
     LeanTarget,
     StockTarget,
     UnsupportedModelError,
-    decoder,
+    layer,
     load_eagle_head,
 )
 from engine.linear import can_pack
@@ -35,11 +35,11 @@ def test_attention_by_products(rows: int, length: int, heads: int, kv_heads: int
     bias = torch.zeros(rows, length + rows)
     bias[:, length:].masked_fill_(~random_tree(rows, rows).mask, -torch.inf)
     bias = bias.repeat(heads // kv_heads, 1) if rows > 1 else None
-    exact = decoder._attention(q, keys, values, bias)
+    exact = layer.attend(q, keys, values, bias)
     folded = q.transpose(0, 1).reshape(kv_heads, -1, 16)
-    out = decoder._attention_by_products(folded, keys, values, bias)
+    out = layer.attend_by_products(folded, keys, values, bias)
     torch.testing.assert_close(out.view(heads, rows, 16).transpose(0, 1).reshape(rows, -1), exact)
-    rounded = decoder._attention(
+    rounded = layer.attend(
         *(x.bfloat16() for x in (q, keys, values)), None if bias is None else bias.bfloat16()
     )
     assert (rounded.float() - exact).abs().max() < 0.05
@@ -48,10 +48,10 @@ def test_attention_by_products(rows: int, length: int, heads: int, kv_heads: int
 def test_products_are_for_many_rows() -> None:
     """A way that is never taken, or taken where its scores would fill the memory."""
     keys = torch.empty(8, 1000, 64, dtype=torch.bfloat16)
-    assert decoder._products_are_faster(torch.empty(1, 8, 192, 64), keys)
-    assert not decoder._products_are_faster(torch.empty(1, 8, 3, 64), keys)
-    assert not decoder._products_are_faster(torch.empty(1, 8, 192, 64), keys.float())
-    assert not decoder._products_are_faster(torch.empty(1, 8, 5000, 64), keys)
+    assert layer.products_are_faster(torch.empty(1, 8, 192, 64), keys)
+    assert not layer.products_are_faster(torch.empty(1, 8, 3, 64), keys)
+    assert not layer.products_are_faster(torch.empty(1, 8, 192, 64), keys.float())
+    assert not layer.products_are_faster(torch.empty(1, 8, 5000, 64), keys)
 
 
 @pytest.mark.parametrize("name", ["llama", "llama-tied", "qwen3"])
