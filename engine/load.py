@@ -85,9 +85,9 @@ def make_target(model: PreTrainedModel, kind: TargetKind = "auto") -> Target:
     if kind != "stock":
         try:
             return LeanTarget(model)
-        except UnsupportedModelError:
+        except UnsupportedModelError as error:
             if kind == "lean":
-                raise
+                raise UnsupportedModelError(f"{error}: use --target stock") from None
     return StockTarget(model)
 
 

@@ -19,10 +19,10 @@ from eagle_chat import __version__
 from eagle_chat.cli import cli
 from eagle_chat.comparison import find_difference
 from eagle_chat.loading import load_session
-from eagle_chat.options import Dtype, Method, Options
+from eagle_chat.options import Dtype, Method, Options, TargetKind
 from eagle_chat.session import ChatSession, Exchange
 from eagle_chat.trace import read_trace
-from engine import StockTarget
+from engine import LeanTarget
 from engine.near_tie import top2_gap
 from tests.eagle_chat.conftest import SUMMARY_KEYS, Ran
 
@@ -155,13 +155,13 @@ def test_compare(tiny, temperature):
 def test_compared_runs_both_start_from_nothing(tiny, monkeypatch):
     """Catches plain decoding that finds the prompt in the cache, and so looks faster than it is."""
     read: list[int] = []
-    extend = StockTarget.extend
+    extend = LeanTarget.extend
 
-    def watched(self: StockTarget, tokens: list[int], *rest: int):
+    def watched(self: LeanTarget, tokens: list[int], *rest: int):
         read.append(len(tokens))
         return extend(self, tokens, *rest)
 
-    monkeypatch.setattr(StockTarget, "extend", watched)
+    monkeypatch.setattr(LeanTarget, "extend", watched)
     assert tiny("Why is the sky blue?", "--compare").code == 0
     assert read[-1] == read[-2] > 20
 
@@ -182,7 +182,8 @@ def test_compare_reports_the_first_difference(tiny, monkeypatch, chat_model):
     at = next(i for i, pair in enumerate(zip(tokens, plain, strict=True)) if len(set(pair)) > 1)
     found = [difference[key] for key in ("index", "token", "plain_token")]
     assert found == [at, tokens[at], plain[at]]
-    options = Options(str(chat_model), method=Method.NONE, dtype=Dtype.FP32, temperature=1)
+    stock = TargetKind.STOCK
+    options = Options(str(chat_model), method=Method.NONE, dtype=Dtype.FP32, temperature=1, target=stock)
     session = load_session(options, lambda event: None)
     prefix = session.prompts.encode([{"role": "user", "content": "Hi"}]) + tokens[:at]
     gap = top2_gap(session.engine.target.model, prefix, replace(session.settings, seed=3))
