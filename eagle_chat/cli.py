@@ -17,6 +17,20 @@ from eagle_chat import __version__
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Dtype, HeadKind, Options, with_options
 
+MoreFiles = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="[FILE]...", help="More files of questions, as in --questions *.jsonl."),
+]
+QuestionFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE [FILE]...",
+        help='Questions of a task: a JSON object with "turns" (texts) a line. May be repeated.',
+    ),
+]
+Limit = Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")]
+TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")]
+
 
 class _Commands(TyperGroup):
     """Knows a prompt from a misspelt command."""
@@ -103,18 +117,9 @@ def evaluate(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
     options: Options,
-    more: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="[FILE]...", help="More files of questions, as in --questions *.jsonl."),
-    ] = None,
-    questions: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE [FILE]...",
-            help='Questions of a task: a JSON object with "turns" (texts) a line. May be repeated.',
-        ),
-    ] = None,
-    limit: Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")] = None,
+    more: MoreFiles = None,
+    questions: QuestionFiles = None,
+    limit: Limit = None,
     against: Annotated[
         list[str] | None,
         typer.Option(help="Another head to compare with: alias, hub id or folder. May be repeated."),
@@ -122,9 +127,7 @@ def evaluate(  # noqa: PLR0913 - one for each option
     pld: Annotated[
         bool, typer.Option("--pld", help="Compare with prompt lookup, which has its own length of draft.")
     ] = False,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object instead of the tables.")
-    ] = False,
+    as_json: TablesAsJson = False,
 ) -> None:
     """Measure how much of what a draft head proposes is accepted: τ by task and depth, and calibration.
 
@@ -135,6 +138,49 @@ def evaluate(  # noqa: PLR0913 - one for each option
 
     files = [*(questions or ()), *(more or ())]
     raise typer.Exit(run_evaluation(options, Job(files, limit, against or (), pld, as_json)))
+
+
+@cli.command()
+@partial(with_options, max_new_tokens=128)
+def bench(  # noqa: PLR0913 - one for each option
+    ctx: typer.Context,
+    *,
+    options: Options,
+    more: MoreFiles = None,
+    questions: QuestionFiles = None,
+    limit: Limit = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,…",
+            help="What is measured: none (plain decoding), one of eagle2, eagle3 and draft-model, pld, "
+            "transformers (its generate), transformers-pld (its prompt lookup). Ratios and the comparison of "
+            "texts want none or transformers among them. Default: none, what the head was made for, "
+            "transformers.",
+            show_default=False,
+        ),
+    ] = None,
+    temperatures: Annotated[
+        str | None,
+        typer.Option(metavar="T,…", help="Temperatures. Default: --temperature.", show_default=False),
+    ] = None,
+    repeats: Annotated[int, typer.Option(min=1, help="Ask everything this often.")] = 1,
+    as_json: TablesAsJson = False,
+) -> None:
+    """Measure speed: every method answers every prompt, one right after the other, in one process.
+
+    A ratio is that of two neighbours; the median of all is shown. Texts are
+    compared with plain decoding's, whose replies every conversation goes on
+    from: all turns of a question are asked. The seed is 0 unless given.
+
+    --nodes, --depth and --beam are for the head; beside one, prompt lookup has
+    its own length. For transformers the model is loaded a second time.
+    """
+    from eagle_chat.bench import Job
+    from eagle_chat.bench import bench as run_bench
+
+    files = [*(questions or ()), *(more or ())]
+    raise typer.Exit(run_bench(options, Job(files, methods, temperatures, repeats, limit, as_json)))
 
 
 @cli.command()

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.evaluation import Score, check_lengths, measure
 from eagle_chat.evaluation_tables import tables
 from eagle_chat.options import Method, Options
+from eagle_chat.progress_bar import question_bar
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
 
@@ -116,32 +115,17 @@ def _names(job: Job) -> list[str]:
 def _measure_all(loaded: Loaded, tasks: Sequence[Task], narrator: Console, stop: threading.Event) -> None:
     """Task by task, so that after Ctrl+C the drafters can be compared on those that are done."""
     total = sum(len(task.questions) for task in tasks) * len(loaded.contenders)
-    with _progress(narrator, total) as progress:
+    with question_bar(narrator, total) as show:
         for task in tasks:
             for contender in loaded.contenders:
                 # A drafter observes everything that its engine decodes, so each has an engine to itself.
                 session = loaded.session.with_drafter(contender.method, contender.drafter)
-                progress.update(progress.task_ids[0], description=f"{task.name} · {contender.name}")
+                doing = f"{task.name} · {contender.name}"
+                show(doing, 0)
                 for _ in measure(task, session, contender.score, stop):
-                    progress.advance(progress.task_ids[0])
+                    show(doing, 1)
                 if stop.is_set():
                     return
-
-
-@contextmanager
-def _progress(narrator: Console, total: int) -> Iterator[Progress]:
-    """A bar of `total` questions on standard error; nothing where that is no terminal."""
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("questions"),
-        TimeRemainingColumn(),
-    )
-    shown = narrator.is_terminal
-    with Progress(*columns, console=narrator, transient=True, refresh_per_second=2, disable=not shown) as bar:
-        bar.add_task("", total=total)
-        yield bar
 
 
 def _report(options: Options, info: SessionInfo, contenders: Sequence[Contender]) -> dict[str, Any]:
