@@ -156,6 +156,7 @@ def _settings(options: Options, plan: Plan, loaded: Loaded) -> dict[str, Any]:
         "nodes": info.nodes,
         "depth": info.depth,
         "beam": info.beam,
+        "sized": info.sized,
         "seed": options.seed,
         "max_new_tokens": options.max_new_tokens,
         "repeats": plan.repeats,

@@ -108,5 +108,5 @@ def _contenders(
                 stock = stock_copy(target)
             contenders.append(TransformersMethod(name, stock, settings, target.context, stop))
         else:
-            contenders.append(EngineMethod(name, target, drafters.get(name), settings, stop))
+            contenders.append(EngineMethod(name, session.engine, drafters.get(name), settings, stop))
     return contenders

@@ -35,25 +35,25 @@ LOOKUP_TOKENS = 10  # `generate` wants a number; this is the default of the clas
 
 
 class EngineMethod:
-    """A method of ours: `drafter` on the target, or plain decoding without one."""
+    """A method of ours: `drafter` on the target of `engine`, or plain decoding without one."""
 
     def __init__(
         self,
         name: str,
-        target: Target,
+        engine: Engine,
         drafter: Drafter | None,
         settings: GenerationSettings,
         stop: threading.Event,
     ) -> None:
         self.name = name
-        self._target = target
+        self._target, self._costs = engine.target, engine.costs
         self._drafters = {name: drafter} if drafter else {}
         self._settings = settings
         self._stop = stop
 
     def answer(self, prompt: list[int], temperature: float) -> Reply:
         """By a new engine: nothing is cached, and the target computes no features that others read."""
-        engine = Engine(self._target, self._drafters)
+        engine = Engine(self._target, self._drafters, self._costs)
         settings = replace(self._settings, temperature=temperature)
         tokens: list[int] = []
         rounds, seconds = 0, 0.0

@@ -76,11 +76,19 @@ def _settings(settings: Mapping[str, Any], answered: int) -> str:
         f"{answered} repl{'y' if answered == 1 else 'ies'} by each",
         f"{settings['target']} target",
         f"head {settings['head']}" if settings["head"] else "",
-        "nodes/depth/beam {nodes}/{depth}/{beam}".format(**settings) if settings["nodes"] else "",
+        _tree(settings),
         f"seed {settings['seed']}",
         f"at most {settings['max_new_tokens']} tokens",
     ]
     return " · ".join(part for part in parts if part)
+
+
+def _tree(settings: Mapping[str, Any]) -> str:
+    """Empty where nothing grows a tree."""
+    if not settings["nodes"]:
+        return ""
+    size = "{nodes}/{depth}/{beam}".format(**settings)
+    return f"trees sized by cost, at most {size}" if settings["sized"] else f"nodes/depth/beam {size}"
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

@@ -89,7 +89,7 @@ def _load(options: Options, job: Job, narrator: Console) -> Loaded:
     with loading_status(narrator) as progress:
         # Before the target, which may be a large download: what is wrong with the heads shows at once.
         heads = [find_head(name, options.model, Method.EAGLE2.value, progress) for name in job.against]
-        session = load_session(options, progress, watched=False)
+        session = load_session(options, progress, watched=False, sized=False)
         method, engine = session.info.method, session.engine
         contenders = [Contender(method, method, engine.drafters[method])]
         for name, head in zip(names, heads, strict=True):

@@ -43,6 +43,7 @@ class SessionInfo:
     temperature: float
     head: str | None = None
     notes: tuple[str, ...] = ()  # sentences worth showing once
+    sized: bool = False  # each round's tree is sized by its cost, within nodes, depth and beam
 
 
 @dataclass(frozen=True, slots=True)

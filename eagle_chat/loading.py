@@ -44,6 +44,9 @@ _ON_GPU = {
     Method.PLD: TreeSize(10, 10, 1),
     Method.DRAFT_MODEL: TreeSize(5, 5, 1),
 }
+# What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
+_LARGEST_ON_GPU = TreeSize(60, 8, 10)
+_LARGEST_ON_CPU = TreeSize(60, 8, 6)
 _ON_CPU = {
     Method.EAGLE2: TreeSize(8, 3, 4),
     Method.EAGLE3: TreeSize(8, 3, 4),
@@ -52,14 +55,17 @@ _ON_CPU = {
 }
 
 
-def load_session(options: Options, progress: Progress, *, watched: bool = True) -> ChatSession:
+def load_session(
+    options: Options, progress: Progress, *, watched: bool = True, sized: bool = True
+) -> ChatSession:
     """Find or fetch the weights, load them, and warm the engine up.
 
+    Trees are `sized` by what they cost, unless that is not wanted or the options say how large they are.
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
     progress(Loading("starting PyTorch"))
     with _engine_errors_as_ours():
-        return _load(options, progress, watched)
+        return _load(options, progress, watched, sized)
 
 
 def load_for_training(
@@ -108,7 +114,7 @@ def _engine_errors_as_ours() -> Iterator[None]:
         raise UsageError(str(error)) from error
 
 
-def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
+def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
     from engine import Engine, dtype_name, load_model, make_target, pick_device, pick_dtype
@@ -118,7 +124,9 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
     dtype = pick_dtype(options.dtype.value, device)
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    size = _tree_size(options, method, device)
+    sized = sized and method in _WITH_HEAD and not _given_size(options)
+    largest = _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
+    size = largest if sized else _tree_size(options, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
@@ -136,13 +144,19 @@ def _load(options: Options, progress: Progress, watched: bool) -> ChatSession:
         nodes=size.nodes,
         depth=size.depth,
         beam=size.beam,
+        sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
         notes=(*location.notes, *notes),
     )
     engine = Engine(target, drafters)
     progress(Loading("warming up"))
-    _warm_up(engine, prompts.encode([{"role": "user", "content": "Hello"}]), method)
+    prompt = prompts.encode([{"role": "user", "content": "Hello"}])
+    _warm_up(engine, prompt, method)
+    if sized:
+        _size_trees(engine, engine.drafters[method.value], prompt)
+    gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
+    gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
     return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
 
@@ -206,11 +220,7 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
     """The defaults of method and device, changed where the user said so."""
     from engine import check_tree_size
 
-    given = {
-        name: getattr(options, name)
-        for name in ("nodes", "depth", "beam")
-        if getattr(options, name) is not None
-    }
+    given = _given_size(options)
     tree = {"nodes", "depth", "beam"}
     usable = {Method.NONE: set(), **dict.fromkeys(_WITH_HEAD, tree)}.get(method, {"depth"})
     for name in given:
@@ -224,6 +234,12 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
         return replace(size, nodes=size.depth)
     check_tree_size(size.nodes, size.depth, size.beam)
     return size
+
+
+def _given_size(options: Options) -> dict[str, int]:
+    """What the options say of the tree."""
+    sizes = {name: getattr(options, name) for name in ("nodes", "depth", "beam")}
+    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _drafters(
@@ -252,10 +268,10 @@ def _drafters(
 
 
 def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
-    from engine import Eagle2, load_eagle_head
+    from engine import Calibration, Eagle2, load_eagle_head
 
     network = load_eagle_head(head.folder, target, options.model)
-    return Eagle2(network, size.nodes, size.depth, size.beam)
+    return Eagle2(network, size.nodes, size.depth, size.beam, Calibration(size.depth))
 
 
 def _settings(options: Options, stop_ids: frozenset[int]) -> GenerationSettings:
@@ -282,6 +298,12 @@ def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
         engine.reset()
     if engine.target.device.type == "cpu":
         pick_threads(engine, prompt)
-    # What is loaded stays: the collector need not walk it in the middle of a round.
-    gc.collect()
-    gc.freeze()
+
+
+def _size_trees(engine: Engine, drafter: Drafter, prompt: list[int]) -> None:
+    """Measure what forwards cost, and have the drafter choose its trees by that from now on."""
+    from engine import Eagle2, TreeSizing, measure_costs
+
+    assert isinstance(drafter, Eagle2)
+    engine.costs = measure_costs(engine.target, prompt)
+    drafter.sizing = TreeSizing(engine.costs, drafter.nodes)

@@ -137,7 +137,7 @@ class Options:
     target: Annotated[
         TargetKind,
         typer.Option(
-            help="What runs the model: lean, our own decoder for Llama-shaped models, or stock, transformers' "
+            help="What runs the model: lean, our decoder for Llama-shaped models, or stock, transformers' "
             "own modules; auto is lean where it knows the model.",
             rich_help_panel=MODEL,
         ),

@@ -6,11 +6,11 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from eagle_chat.records import Dropped, RoundRecord, TreeRecord
+from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 
 if TYPE_CHECKING:
     from eagle_chat.text import Vocabulary
-    from engine import Growth, Round
+    from engine import Growth, Round, Sizing
 
 MOST_DROPPED = 24  # of what was drawn and not kept, the best ones recorded
 
@@ -40,10 +40,15 @@ def _record_tree(step: Round, vocabulary: Vocabulary, watched: bool) -> TreeReco
         parents=tuple(parents),
         values=None if tree.values is None else tuple(tree.values.tolist()),
         target=tuple(step.probabilities()) if watched else None,
+        sizing=None if tree.sizing is None else _record_sizing(tree.sizing),
     )
     if not watched or tree.growth is None:
         return record
     return _with_growth(record, tree.growth, vocabulary)
+
+
+def _record_sizing(sizing: Sizing) -> SizingRecord:
+    return SizingRecord(sizing.expected, 1000 * sizing.seconds, 1000 * sizing.plain)
 
 
 def _with_growth(record: TreeRecord, growth: Growth, vocabulary: Vocabulary) -> TreeRecord:
@@ -68,7 +73,8 @@ def _with_growth(record: TreeRecord, growth: Growth, vocabulary: Vocabulary) -> 
                 _dropped(tokens[i], node_of[parents[i]], values[i], above, expanded[i], vocabulary)
             )
     drawn = tuple(depths.count(depth) for depth in range(1, max(depths) + 1))
-    cutoff = min(record.values[1:]) if record.values and len(tokens) > len(record.tokens) - 1 else None
+    kept_values = record.values[1:] if record.values else ()
+    cutoff = min(kept_values) if kept_values and len(tokens) > len(kept_values) else None
     return replace(record, dropped=tuple(dropped), drawn=drawn, cutoff=cutoff)
 
 

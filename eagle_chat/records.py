@@ -25,6 +25,15 @@ class Dropped:
 
 
 @dataclass(frozen=True, slots=True)
+class SizingRecord:
+    """Why a tree has its size: what this one, the best of all, was expected to give."""
+
+    expected: float  # tokens committed
+    ms: float  # of the whole round
+    plain_ms: float  # of a plain round, which commits one token
+
+
+@dataclass(frozen=True, slots=True)
 class TreeRecord:
     """One round's draft tree as the target saw it. Node 0 is the root; every parent precedes its children."""
 
@@ -38,6 +47,7 @@ class TreeRecord:
     dropped: tuple[Dropped, ...] = ()  # the best of what was drawn and not kept; never all of it
     drawn: tuple[int, ...] = ()  # how many candidates were drawn at depth 1, 2, …
     cutoff: float | None = None  # value of the last node kept where some were not
+    sizing: SizingRecord | None = None  # where the size was chosen for this round
 
     def depth(self, node: int) -> int:
         """Edges between the root and `node`."""

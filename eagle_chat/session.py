@@ -90,7 +90,7 @@ class ChatSession:
 
         It takes over the target: an earlier session on it must not be used any more.
         """
-        engine = Engine(self.engine.target, {method: drafter})
+        engine = Engine(self.engine.target, {method: drafter}, self.engine.costs)
         engine.reset()
         return ChatSession(
             Models(engine, self.vocabulary, self.prompts),

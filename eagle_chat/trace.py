@@ -20,7 +20,7 @@ from typing import IO, Any
 from eagle_chat import __version__
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Event, Finished, Prefill, RoundDone, SessionInfo, Started
-from eagle_chat.records import Dropped, RoundRecord, TreeRecord
+from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 
 FORMAT = "eagle-chat-trace"
 VERSION = 1
@@ -147,6 +147,7 @@ def _round(value: dict[str, Any]) -> RoundRecord:
         dropped=dropped,
         drawn=tuple(tree["drawn"]),
         cutoff=tree["cutoff"],
+        sizing=SizingRecord(**tree["sizing"]) if tree.get("sizing") else None,  # older traces have none
     )
     sequences = {name: tuple(value[name]) for name in ("new", "path")}
     return RoundRecord(**{**value, **sequences, "texts": tuple(map(_bytes, value["texts"])), "tree": record})

@@ -18,10 +18,13 @@ beam. p is the target's probability, q the drafter's.
 """
 
 from engine.checkpoints import load_eagle_head, recognise_head
+from engine.costs import Costs, measure_costs
 from engine.drafters import Drafter, NoDrafter
+from engine.drafters.calibration import Calibration
 from engine.drafters.eagle2 import Eagle2, check_tree_size
 from engine.drafters.lookup import PromptLookup
 from engine.drafters.model import DraftModel
+from engine.drafters.sizing import TreeSizing
 from engine.errors import (
     CheckpointError,
     CorruptFileError,
@@ -38,12 +41,14 @@ from engine.near_tie import NEAR_TIE, fp32_gap
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget, Target
 from engine.threads import pick_threads
-from engine.tree import DraftTree, Growth
+from engine.tree import DraftTree, Growth, Sizing
 
 __all__ = [
     "NEAR_TIE",
+    "Calibration",
     "CheckpointError",
     "CorruptFileError",
+    "Costs",
     "DraftModel",
     "DraftTree",
     "Drafter",
@@ -61,9 +66,11 @@ __all__ = [
     "Round",
     "Sampler",
     "SettingsError",
+    "Sizing",
     "StockTarget",
     "Target",
     "Timing",
+    "TreeSizing",
     "UnsupportedModelError",
     "check_tree_size",
     "dtype_name",
@@ -71,6 +78,7 @@ __all__ = [
     "load_eagle_head",
     "load_model",
     "make_target",
+    "measure_costs",
     "pick_device",
     "pick_dtype",
     "pick_threads",

@@ -10,6 +10,7 @@ from itertools import count
 import torch
 from torch import Tensor
 
+from engine.costs import Costs
 from engine.drafters import Drafter, NoDrafter
 from engine.errors import PromptTooLongError, SettingsError
 from engine.features import FeatureStore
@@ -99,8 +100,12 @@ class Engine:
     loses nothing before it.
     """
 
-    def __init__(self, target: Target, drafters: dict[str, Drafter] | None = None) -> None:
+    def __init__(
+        self, target: Target, drafters: dict[str, Drafter] | None = None, costs: Costs | None = None
+    ) -> None:
+        """`costs` follow the target's forwards, for drafters that size their trees by them."""
         self.target = target
+        self.costs = costs
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
         taps = {drafter.taps for drafter in self.drafters.values() if drafter.taps}
         if len(taps) > 1:
@@ -177,6 +182,8 @@ class Engine:
             logits, features = self.target.verify(tree)
             self._settle()
             verified = time.perf_counter()
+            if self.costs:
+                self.costs.saw(len(tree), verified - drafted)
             path, bonus = accept(tree, logits, self.tokens, sampler)
             new = [*(tree.host.tokens[node] for node in path[1:]), bonus]
             new = _cut(new, settings.stop_ids, room=limit - len(self.tokens))

@@ -61,7 +61,10 @@ class Layer:
 
     def group_bias(self, bias: Tensor | None) -> Tensor | None:
         """[m, T] for each query head of a group."""
-        return None if bias is None else bias.repeat(self.shape.heads // self.shape.kv_heads, 1)
+        if bias is None:
+            return None
+        group = self.shape.heads // self.shape.kv_heads
+        return bias.expand(group, *bias.shape).reshape(-1, bias.shape[1])  # one copy; `repeat` takes twice
 
     def _heads(self, x: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """q [m, heads, head_dim], k and v [m, kv_heads, head_dim]; q and k rotated together."""

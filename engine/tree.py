@@ -29,6 +29,17 @@ class Growth:
 
 
 @dataclass(frozen=True)
+class Sizing:
+    """How large a tree was made, and why: the best of all sizes, by what was expected before the forward."""
+
+    nodes: int  # 0: plain decoding is faster
+    levels: int
+    expected: float  # tokens committed
+    seconds: float  # of the round
+    plain: float  # seconds of a plain round, which commits one
+
+
+@dataclass(frozen=True)
 class DraftTree:
     """Structure of arrays over N nodes. Node 0 is the root: the last committed token, not drafted.
 
@@ -40,6 +51,7 @@ class DraftTree:
     parents: Tensor  # [N] int64
     values: Tensor | None = None  # [N] fp32 cumulative draft log-probability, root 0; None: no probabilities
     growth: Growth | None = None  # for display
+    sizing: Sizing | None = None  # where the size was chosen for this round
 
     def __post_init__(self) -> None:
         if self.tokens.shape != self.parents.shape or self.tokens.dim() != 1:
@@ -93,4 +105,5 @@ class DraftTree:
         new_index[-1] = -1
         index = torch.tensor(keep, device=self.tokens.device)
         parents = torch.tensor([new_index[self.host.parents[i]] for i in keep], device=self.tokens.device)
-        return DraftTree(self.tokens[index], parents, None if self.values is None else self.values[index])
+        values = None if self.values is None else self.values[index]
+        return DraftTree(self.tokens[index], parents, values, sizing=self.sizing)

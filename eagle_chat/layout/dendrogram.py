@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from eagle_chat.layout.folding import Shown, fold
-from eagle_chat.layout.rows import Row, clip, not_kept
+from eagle_chat.layout.rows import Row, clip, footnote
 from eagle_chat.layout.states import NodeState, bonus_text, confidences, marks, node_states, scores
 from eagle_chat.layout.tokens import fitted
 from eagle_chat.records import RoundRecord
@@ -97,14 +97,14 @@ def layout(
 
     A tree too deep for `width` comes out wider; `width_needed` tells before.
     """
-    summary = height >= 6 and bool(not_kept(record, width, ascii_only))
+    summary = height >= 6 and bool(footnote(record, width, ascii_only))
     placement = place(record, width, max(2, height - summary))
     pen = _Pen(record, placement, ascii_only, verified)
     for node in placement.at:
         pen.node(node)
     rows = pen.rows()
     if summary:
-        line = not_kept(record, width - MARGIN, ascii_only, placement.shown.dropped)
+        line = footnote(record, width - MARGIN, ascii_only, placement.shown.dropped)
         rows.append(clip([(" " * MARGIN, "label"), *line], width, ascii_only))
     return rows
 

@@ -5,7 +5,7 @@ It needs few rows whatever the tree, so it serves small terminals; nodes off the
 
 from collections import Counter
 
-from eagle_chat.layout.rows import Row, clip, not_kept, row_text, row_width
+from eagle_chat.layout.rows import Row, clip, footnote, row_text, row_width
 from eagle_chat.layout.states import (
     NodeState,
     bonus_text,
@@ -130,9 +130,9 @@ def _remainder(record: RoundRecord, width: int, ascii_only: bool, verified: bool
         rows.append(
             [(words + "".join(f"  d{depth} {counts[depth]}" for depth in sorted(counts)), "unreachable")]
         )
-    beside = not_kept(record, width - row_width(rows[0]) - 3, ascii_only) if rows else []
+    beside = footnote(record, width - row_width(rows[0]) - 3, ascii_only) if rows else []
     if beside and not row_text(beside).endswith(("…", "~")):
         rows[0] += [("   ", "label"), *beside]
-    elif below := not_kept(record, width - 1, ascii_only):
+    elif below := footnote(record, width - 1, ascii_only):
         rows.append([(" ", "label"), *below])
     return [clip(row, width, ascii_only) for row in rows]

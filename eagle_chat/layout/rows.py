@@ -4,7 +4,7 @@ from rich.cells import cell_len
 
 from eagle_chat.layout.states import NodeState, marks
 from eagle_chat.layout.tokens import fitted, truncate
-from eagle_chat.records import RoundRecord
+from eagle_chat.records import RoundRecord, SizingRecord
 
 Segment = tuple[str, str]  # text, role
 Row = list[Segment]
@@ -80,23 +80,33 @@ def legend(width: int, ascii_only: bool = False) -> Row:
     return fitting(parts, width)
 
 
-def not_kept(
+def footnote(
     record: RoundRecord, width: int, ascii_only: bool = False, shown: frozenset[int] = frozenset()
 ) -> Row:
-    """How many candidates were drawn and not kept, and the best of them that are not in the picture."""
+    """What the tree was to give, how much was drawn and not kept, and the best that is not in the picture."""
     tree = record.tree
+    parts: list[Row] = [] if tree.sizing is None else [[(_expected(tree.sizing, len(tree.tokens)), "label")]]
     count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
-    if count == 0:
+    if count:
+        expanded = sum(dropped.expanded for dropped in tree.dropped)
+        gap = "   " if parts else ""
+        parts.append(
+            [(f"{gap}not kept: {count} drawn" + (f", {expanded} expanded" if expanded else ""), "label")]
+        )
+    if not parts:
         return []
-    expanded = sum(dropped.expanded for dropped in tree.dropped)
-    summary = f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "")
     mark = marks(ascii_only)[NodeState.DROPPED]
     rest = [dropped for index, dropped in enumerate(tree.dropped) if index not in shown]
     best = sorted(rest, key=lambda dropped: -dropped.value)[:8]
-    parts: list[Row] = [
-        [(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best
-    ]
-    return fitting([clip([(summary, "label")], width, ascii_only), *parts], width)
+    parts += [[(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best]
+    return fitting([clip(parts[0], width, ascii_only), *parts[1:]], width)
+
+
+def _expected(sizing: SizingRecord, rows: int) -> str:
+    """Why a tree of so many rows."""
+    if rows == 1:
+        return f"plain decoding is faster here: a token in {sizing.plain_ms:.0f} ms"
+    return f"expected {sizing.expected:.1f} tokens in {sizing.ms:.0f} ms, plain 1 in {sizing.plain_ms:.0f}"
 
 
 def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool) -> list[str]:

@@ -80,7 +80,7 @@ class ChatScreen(Screen[None]):
     def loaded(self, info: SessionInfo) -> None:
         """The session is there: a tree of few nodes leaves more room to the conversation."""
         self.status.loaded(info, None)
-        self.set_class(info.nodes <= SMALL_TREE, "-small-tree")
+        self.set_class(info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu"), "-small-tree")
 
     def sent(self, text: str) -> None:
         """A prompt went to the engine. Keys still go to the prompt: nothing typed meanwhile is lost."""

@@ -19,7 +19,10 @@ NUMBERS: Rows = [
     ("accepted by depth", "of the rounds that drafted a token at depth d, the share that kept one there"),
     ("×", "tok/s against plain decoding of the same prompt on this machine: ctrl+r measures it"),
     ("screen", "share of the time that painting takes; it slows down to stay at 2 %"),
-    ("n8 d3 b4", "nodes verified a round, longest drafted path, nodes expanded a level"),
+    (
+        "n8 d3 b4",
+        "nodes verified a round, longest drafted path, nodes expanded a level; ≤: sized by their cost",
+    ),
     ("fp32 gap", "where two texts part: how far apart full precision sees the two best tokens there"),
 ]
 TREE: Rows = [

@@ -44,8 +44,9 @@ def names(info: SessionInfo) -> str:
 
 
 def settings(info: SessionInfo) -> str:
-    """Nodes, depth and beam, where the method has them."""
-    return f"n{info.nodes} d{info.depth} b{info.beam}" if info.nodes else ""
+    """Nodes, depth and beam, where the method has them; `≤` where each round chooses below them."""
+    most = "≤" if info.sized else ""
+    return f"n{most}{info.nodes} d{most}{info.depth} b{info.beam}" if info.nodes else ""
 
 
 def _left(title: str, details: str = "") -> Content:

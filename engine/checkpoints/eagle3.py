@@ -64,7 +64,7 @@ def load(
     own = tensors.pop(EMBEDDING, None)
     embedding = target.embedding if own is None else nn.Embedding.from_pretrained(own)
     draft_vocab = None if draft_vocab is None else draft_vocab.to(weight.device)
-    return Eagle3Head(shape, tensors, embedding, draft_vocab, taps)
+    return Eagle3Head(shape, tensors, embedding, draft_vocab, taps, target.vocabulary)
 
 
 def _check_kind(tensors: dict[str, Tensor], config: Config, file: Path) -> None:

@@ -6,14 +6,18 @@ of the chance that the node is accepted. EAGLE-3 grows the same tree with anothe
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
+from engine.drafters.calibration import Calibration
+from engine.drafters.ranking import Ranking
+from engine.drafters.sizing import LONGEST_REST, TreeSizing
 from engine.errors import SettingsError
 from engine.sampling import Sampler
-from engine.tree import DraftTree, Growth
+from engine.tree import DraftTree, Growth, Sizing
 
 OBSERVE_CHUNK = 512
 
@@ -23,6 +27,8 @@ class DraftHead(Protocol):
 
     taps: tuple[int, ...]
     device: torch.device
+    target_vocabulary: int  # tokens the target knows
+    draft_vocab: Tensor | None  # [D] target ids of those it can propose; None where they are the same
 
     @property
     def vocabulary(self) -> int:
@@ -36,85 +42,124 @@ class DraftHead(Protocol):
     ) -> Tensor:
         """[m, H] from m pairs of token and feature, which is fused or an earlier output."""
 
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
+    def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 from outputs [m, H]."""
-
-    def token_ids(self, ids: Tensor) -> Tensor:
-        """Draft ids to target ids."""
 
 
 class Eagle2:
-    """Expands the `beam` best nodes of each of `depth` levels, then keeps the `nodes` best of all drawn."""
+    """Expands the `beam` best nodes of each of `depth` levels, then keeps the `nodes` best of all drawn.
 
-    def __init__(self, head: DraftHead, nodes: int, depth: int, beam: int) -> None:
+    With a `calibration`, values are chances that acceptance has confirmed. With a `sizing`, depth and nodes
+    are chosen round by round, up to those given.
+    """
+
+    def __init__(
+        self,
+        head: DraftHead,
+        nodes: int,
+        depth: int,
+        beam: int,
+        calibration: Calibration | None = None,
+        sizing: TreeSizing | None = None,
+    ) -> None:
         check_tree_size(nodes, depth, beam, head.vocabulary)
         self.head = head
         self.taps = head.taps
         self.nodes = nodes
         self.depth = depth
         self.beam = beam
+        self.calibration = calibration
+        self.sizing = sizing
         self.length = 0  # pairs in the head's cache, all from true features
+        self._features: Tensor | None = None  # [length of the text - 1, F], true ones
         self._hidden: Tensor | None = None  # [1, H], output at the last pair: the root's
+        self._proposed: tuple[DraftTree, bool] | None = None  # the last tree, and whether for greedy decoding
+        self._seconds = 0.0  # of the last catch-up
 
     def observe(self, tokens: list[int], features: Tensor | None, logits: Tensor, path: list[int]) -> None:
-        """Run the head over the pairs it has not seen, with true features.
-
-        What was drafted there is overwritten.
-        """
+        """Learn from what was accepted, and run the head over the pairs it has not seen."""
         assert features is not None
-        device = self.head.device
+        if self._proposed and len(logits) == len(self._proposed[0]):  # else it was cut before the forward
+            self._learn(*self._proposed, path)
+        self._proposed, self._features = None, features
+        resting = self.sizing is not None and self.sizing.is_resting
+        if not resting or len(tokens) - self.length > LONGEST_REST:  # a prompt is read at once
+            self._catch_up(tokens)
+
+    def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
+        """Grow, then rerank; the root alone where plain decoding is faster."""
+        if self.sizing:
+            self.sizing.decoding(sampler.greedy)
+        if self.sizing and self.sizing.is_resting:
+            root = torch.tensor(tokens[-1:], device=self.head.device)
+            return DraftTree(root, torch.full_like(root, -1), sizing=self.sizing.rest())
+        self._catch_up(tokens)
+        growth, sizing = self._grow(Ranking(self.head, sampler, len(tokens), self.calibration))
+        tree = rerank(growth, tokens[-1], sizing.nodes if sizing else self.nodes, sizing)
+        self._proposed = tree, sampler.greedy
+        return tree
+
+    def rewind(self, length: int) -> None:
+        """Keep the first `length` pairs."""
+        self.length = min(self.length, length)
+        self._proposed = self._features = None
+
+    def _learn(self, tree: DraftTree, greedy: bool, path: list[int]) -> None:
+        if self.calibration:
+            self.calibration.learn(tree, path, greedy)
+        if self.sizing and tree.sizing:
+            self.sizing.learn(tree.sizing, len(path))
+
+    def _catch_up(self, tokens: list[int]) -> None:
+        """Run the head over new pairs, with true features; what was drafted there is overwritten."""
+        assert self._features is not None
+        device, began = self.head.device, time.perf_counter()
         while (start := self.length) < len(tokens) - 1:
             end = min(start + OBSERVE_CHUNK, len(tokens) - 1)
             positions = torch.arange(start, end, device=device)
             mask = torch.arange(end, device=device) <= positions[:, None]  # [m, end] causal
             ids = torch.tensor(tokens[start + 1 : end + 1], device=device)
-            fused = self.head.fuse(features[start:end].to(device))
+            fused = self.head.fuse(self._features[start:end].to(device))
             hidden = self.head.forward(ids, fused, positions, start, mask)
             self._hidden, self.length = hidden[-1:], end
+            self._seconds = time.perf_counter() - began
 
-    def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
-        """Grow, then rerank."""
-        return rerank(self._grow(), tokens[-1], self.nodes)
-
-    def rewind(self, length: int) -> None:
-        """Keep the first `length` pairs."""
-        self.length = min(self.length, length)
-
-    def _grow(self) -> Growth:
+    def _grow(self, ranking: Ranking) -> tuple[Growth, Sizing | None]:
         """Draw `beam` candidates below the root, then level by level `beam` below each of the `beam` best."""
         assert self._hidden is not None
-        k, device = self.beam, self.head.device
-        values, ids = self.head.log_probabilities(self._hidden)[0].topk(k)  # [K]
-        tokens = self.head.token_ids(ids)
+        k, device, began = self.beam, self.head.device, time.perf_counter()
+        values, tokens = (row[0] for row in ranking.best(self._hidden, 1, k))  # [K]
         levels = [(tokens, torch.full_like(tokens, -1), values)]
         expanded: list[Tensor] = []  # pool indices
         frontier = torch.arange(k, device=device)  # [K] pool indices of the nodes to expand
         features = self._hidden.expand(k, -1)  # [K, H] the parents' outputs
         visible = torch.ones(k, self.length, dtype=torch.bool, device=device)  # [K, cached rows]
+        itself = torch.eye(k, dtype=torch.bool, device=device)
+        seconds = self._seconds + time.perf_counter() - began
+        growing = self.sizing.begin(values, seconds) if self.sizing else None
         for level in range(self.depth - 1):
+            if growing and not growing.is_level_worth_it(values):
+                break
             start = self.length + level * k
-            visible = torch.cat((visible, torch.eye(k, dtype=torch.bool, device=device)), dim=1)
+            visible = torch.cat((visible, itself), dim=1)
             positions = torch.full((k,), self.length + level, device=device)
             hidden = self.head.forward(tokens, features, positions, start, visible)
-            scores, ids = self.head.log_probabilities(hidden).topk(k)  # [K, K]
-            candidates = (values[:, None] + scores).flatten()  # [K * K]
-            children = self.head.token_ids(ids).flatten()
+            scores, ids = ranking.best(hidden, level + 2, k)  # [K, K]
+            candidates, children = (values[:, None] + scores).flatten(), ids.flatten()  # [K * K]
             levels.append((children, frontier.repeat_interleave(k), candidates))
             expanded.append(frontier)
             # The K best of the new level are expanded next; a stable sort keeps ties in order of creation.
             best = candidates.sort(descending=True, stable=True).indices[:k]
             parents = best // k
-            tokens, values, features, visible = (
-                children[best],
-                candidates[best],
-                hidden[parents],
-                visible[parents],
-            )
+            tokens, values = (row.index_select(0, best) for row in (children, candidates))
+            features, visible = (rows.index_select(0, parents) for rows in (hidden, visible))
             frontier = k + level * k * k + best
-        return _pool(levels, expanded)
+            if growing:
+                growing.drew(scores, candidates)
+        return _pool(levels, expanded), growing.choose() if growing else None
 
 
-def rerank(growth: Growth, root: int, nodes: int) -> DraftTree:
+def rerank(growth: Growth, root: int, nodes: int, sizing: Sizing | None = None) -> DraftTree:
     """The `nodes` best candidates by value, below the root.
 
     Ties go to the earlier one. A child is never worth more than its parent and is created later, so the
@@ -132,6 +177,7 @@ def rerank(growth: Growth, root: int, nodes: int) -> DraftTree:
         parents=torch.cat((zero - 1, new_index[growth.parents[best]])),
         values=torch.cat((growth.values.new_zeros(1), growth.values[best])),
         growth=growth,
+        sizing=sizing,
     )
 
 

@@ -31,10 +31,12 @@ class Eagle3Head:
         embedding: nn.Embedding,
         draft_vocab: Tensor | None,
         taps: tuple[int, ...],
+        target_vocabulary: int,
     ) -> None:
         self.eps = shape.rms_norm_eps
         self.embedding = embedding
         self.draft_vocab = draft_vocab
+        self.target_vocabulary = target_vocabulary
         self.taps = taps
         self.layer = HeadLayer(shape, tensors, "midlayer")
         self.embedding_norm = tensors.pop("midlayer.input_layernorm.weight")  # [H], as the next two
@@ -66,11 +68,6 @@ class Eagle3Head:
         pairs = torch.cat((embedded, rms_norm(features, self.hidden_norm, self.eps)), dim=-1)  # [m, 2H]
         return self.layer.forward(pairs, features, positions, start, mask)
 
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """[m, D] fp32 log-probabilities of the next token, from [m, H]."""
-        normed = rms_norm(hidden, self.output_norm, self.eps)
-        return self.lm_head(normed).float().log_softmax(-1)
-
-    def token_ids(self, ids: Tensor) -> Tensor:
-        """Draft ids to target ids."""
-        return ids if self.draft_vocab is None else self.draft_vocab[ids]
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 scores of the next token, from [m, H]."""
+        return self.lm_head(rms_norm(hidden, self.output_norm, self.eps)).float()

@@ -34,6 +34,7 @@ class EagleHead:
     ) -> None:
         self.embedding = embedding
         self.draft_vocab = draft_vocab
+        self.target_vocabulary = lm_head.out_features
         self.layer = HeadLayer(shape, tensors, "layers.0")
         self.lm_head = lm_head if draft_vocab is None else _trimmed(lm_head, draft_vocab)
         fc = tensors.pop("fc.weight")
@@ -61,13 +62,9 @@ class EagleHead:
         hidden = self.fc(pairs)
         return self.layer.forward(hidden, hidden, positions, start, mask)
 
-    def log_probabilities(self, hidden: Tensor) -> Tensor:
-        """[m, D] fp32 log-probabilities of the next token, from [m, H]."""
-        return self.lm_head(hidden).float().log_softmax(-1)
-
-    def token_ids(self, ids: Tensor) -> Tensor:
-        """Draft ids to target ids."""
-        return ids if self.draft_vocab is None else self.draft_vocab[ids]
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 scores of the next token, from [m, H]."""
+        return self.lm_head(hidden).float()
 
 
 def _trimmed(lm_head: nn.Linear | Linear, rows: Tensor) -> Linear:

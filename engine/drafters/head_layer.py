@@ -35,6 +35,7 @@ class HeadLayer:
             gate_up=_fuse(tensors, f"{prefix}.mlp", ("gate_proj", "up_proj")),
             down=_fuse(tensors, f"{prefix}.mlp", ("down_proj",)),
         )
+        self._seen, self._hidden = self.norm.new_zeros(()), self.norm.new_full((), -torch.inf)
         self.slab = Slab(1, shape, self.norm)
         self.rotary = RotaryTable(rotary_frequencies(shape, self.norm.device), self.norm)
 
@@ -49,7 +50,7 @@ class HeadLayer:
         self.rotary.reserve(start + m)
         bias = None
         if m > 1:
-            bias = torch.zeros_like(mask, dtype=x.dtype).masked_fill_(~mask, -torch.inf)
+            bias = torch.where(mask, self._seen, self._hidden)
         cos, sin = self.rotary.rows(positions)
         attended = self.layer.attention(x, cos, sin, self.slab, 0, self.layer.group_bias(bias))
         hidden = residual + attended

@@ -1,7 +1,8 @@
-"""A small causal LM of the same vocabulary as drafter, drafting greedily."""
+"""A small causal LM of the same vocabulary as drafter: it drafts what it would say in the target's place."""
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from engine.errors import SettingsError
@@ -37,23 +38,27 @@ class DraftModel:
         self._extend(known[self.model.length :])
 
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
-        """Root, then `depth` greedy tokens, fewer at the end of the draft model's context."""
+        """Root, then up to `depth` tokens: those the draft model would pick in the target's place.
+
+        When sampling that is with the target's own noise, as in `engine.drafters.ranking`.
+        """
         chain = [tokens[-1]]
         for _ in range(min(self.depth, self.model.context - self.model.length)):
-            chain.append(self._extend(chain[-1:]))
+            logits = self._extend(chain[-1:])
+            chain.append(sampler.pick(logits, [*tokens, *chain[1:]]))
         return DraftTree.chain(chain)
 
     def rewind(self, length: int) -> None:
         """Keep the KV of the first `length` tokens."""
         self._rewind(min(length, self.model.length))
 
-    def _extend(self, tokens: list[int]) -> int:
-        """Cache `tokens`; the most likely next one."""
-        token = -1
+    def _extend(self, tokens: list[int]) -> Tensor:
+        """Cache `tokens`; logits [V] of the next one, or nothing [0] after none."""
+        logits = torch.empty(0)
         for chunk in self.model.extend(tokens):
-            token = int(chunk.logits[-1].argmax())
+            logits = chunk.logits[-1]
         self._drafted += tokens
-        return token
+        return logits
 
     def _rewind(self, length: int) -> None:
         self.model.rewind(length)

@@ -62,7 +62,7 @@ def broken(monkeypatch) -> None:
 
 def test_all_methods(bench, sky, chat_model, chat_head):
     """Catches a method that is lost, mixed up with another, or says another text in fp32; a lost key."""
-    report = report_of(bench("--questions", sky, "--methods", ALL, "--repeats", 2, "--json"))
+    report = report_of(bench("--questions", sky, "--methods", ALL, "--repeats", 2, "--nodes", 8, "--json"))
     assert report.keys() == {"results", "summary", "settings", "machine"}
     found = {row["method"]: row for row in report["results"]}
     assert list(found) == ALL.split(",") == list(report["summary"]["0"])
@@ -86,7 +86,8 @@ def test_all_methods(bench, sky, chat_model, chat_head):
 
 def test_tau_is_that_of_evaluate(bench, evaluate, sky):
     """Catches a benchmark that decodes otherwise than the rest of the application."""
-    report = report_of(bench("--questions", sky, "--methods", "none,eagle2", "--json", "-t", 1, "--seed", 5))
+    asked = ("--questions", sky, "--methods", "none,eagle2", "--nodes", 8, "--json", "-t", 1, "--seed", 5)
+    report = report_of(bench(*asked))
     other = report_of(evaluate("--questions", sky, "--json", "-t", 1, "--seed", 5))
     assert report["results"][1]["tau"] == other["tau"]
     assert report["results"][1]["temperature"] == 1.0
@@ -94,7 +95,7 @@ def test_tau_is_that_of_evaluate(bench, evaluate, sky):
 
 def test_temperatures(bench, sky):
     """Catches a temperature that is ignored: sampling gives another tau, and texts to compare among ours."""
-    way = ("--questions", sky, "--methods", ALL, "--temperatures", "0, 1.0,0", "--json")
+    way = ("--questions", sky, "--methods", ALL, "--temperatures", "0, 1.0,0", "--nodes", 8, "--json")
     report = report_of(bench(*way))
     found = {(row["temperature"], row["method"]): row for row in report["results"]}
     assert len(found) == len(report["results"]) == 10
@@ -107,7 +108,7 @@ def test_temperatures(bench, sky):
 def test_methods_without_transformers(bench, sky, monkeypatch):
     """Catches a second copy of the model that nobody asked for."""
     monkeypatch.setattr(bench_methods, "stock_copy", lambda target: pytest.fail("loaded again"))
-    report = report_of(bench("--questions", sky, "--methods", "eagle2,pld", "--json"))
+    report = report_of(bench("--questions", sky, "--methods", "eagle2,pld", "--nodes", 8, "--json"))
     for row in report["results"]:
         assert (row["vs_plain"], row["vs_transformers"], row["identical"]) == (None, None, None)
         assert row["tau"] > 1

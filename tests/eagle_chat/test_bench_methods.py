@@ -14,7 +14,7 @@ from eagle_chat.bench_asking import Stopped
 from eagle_chat.bench_methods import EngineMethod, NearTies, TransformersMethod, stock_copy
 from eagle_chat.benchmark import Fork
 from eagle_chat.errors import EagleChatError
-from engine import GenerationSettings, PromptLookup, load_model, make_target
+from engine import Engine, GenerationSettings, PromptLookup, load_model, make_target
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -32,8 +32,8 @@ def methods(target, settings: GenerationSettings, context: int = 2048):
     stop = threading.Event()
     stock = stock_copy(target)
     return [
-        EngineMethod("none", target, None, settings, stop),
-        EngineMethod("pld", target, PromptLookup(4), settings, stop),
+        EngineMethod("none", Engine(target), None, settings, stop),
+        EngineMethod("pld", Engine(target), PromptLookup(4), settings, stop),
         TransformersMethod("transformers", stock, settings, context, stop),
         TransformersMethod("transformers-pld", stock, settings, context, stop),
     ]

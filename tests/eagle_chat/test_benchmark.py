@@ -8,7 +8,7 @@ from eagle_chat.bench_machine import processor, without_path
 from eagle_chat.benchmark import Asked, Benchmark, Fork, Reply, Row
 from eagle_chat.benchmark_tables import tables
 
-SETTINGS = {"target": "lean", "head": "small", "nodes": 8, "depth": 3, "beam": 4, "seed": 0}
+SETTINGS = {"target": "lean", "head": "small", "nodes": 8, "depth": 3, "beam": 4, "sized": False, "seed": 0}
 SETTINGS |= {"max_new_tokens": 128, "repeats": 1, "prompts": 3}
 MACHINE = {
     "processor": "AMD EPYC", "cores": 2, "device": "cpu", "gpu": None, "threads": 1, "torch": "2.13.0",

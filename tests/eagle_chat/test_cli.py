@@ -216,7 +216,7 @@ def test_where_two_runs_differ(tokens, others, stopped, index):
 def test_trace_of_a_run(tiny, tmp_path):
     """Catches a trace that lacks rounds, the target's probabilities or the summary."""
     path = tmp_path / "trace.jsonl"
-    report = json.loads(tiny("Wörum?", "--json", "--trace", path).out)
+    report = json.loads(tiny("Wörum?", "--json", "--nodes", 8, "--trace", path).out)
     trace = read_trace(path)
     assert [token for done in trace.rounds for token in done.record.new] == report["tokens"]
     assert "".join(done.text for done in trace.rounds) == report["text"]

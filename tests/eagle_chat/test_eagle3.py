@@ -34,7 +34,7 @@ def heads(model: Path) -> dict[Method, str]:
 
 def load(model: Path, **options) -> ChatSession:
     chosen = Options(model=str(model), dtype=Dtype.FP32, device="cpu", max_new_tokens=40, **options)
-    return load_session(chosen, lambda event: None)
+    return load_session(chosen, lambda event: None, sized=False)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])

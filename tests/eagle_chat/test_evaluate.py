@@ -84,7 +84,7 @@ def test_json_says_what_the_rounds_say(evaluate, sky, asked, chat_model, chat_he
 def test_a_run_of_the_same_prompt_agrees(evaluate, tmp_path, chat_model, chat_head):
     """Catches an evaluation that decodes otherwise than the chat does."""
     path = write_questions(tmp_path / "one.jsonl", ["Why?"])
-    options = {"dtype": Dtype.FP32, "max_new_tokens": 12, "temperature": 1.0}
+    options = {"dtype": Dtype.FP32, "max_new_tokens": 12, "temperature": 1.0, "nodes": 8}  # as there
     session = load_session(Options(str(chat_model), str(chat_head), **options), lambda event: None)
     summary = list(session.ask("Why?", seed=5, stop=threading.Event()))[-1].summary
     report = report_of(evaluate("--questions", path, "--json", "-t", 1, "--seed", 5))

@@ -17,7 +17,9 @@ from eagle_chat.loading import load_session
 from eagle_chat.options import Dtype, Method, Options
 from eagle_chat.session import ChatSession
 from engine import Eagle2
+from engine.drafters.eagle_head import EagleHead
 from tests.eagle_chat.published_layouts import write_llama_2, write_llama_3, write_vicuna
+from tests.engine.fused import rotary_base
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,7 +55,8 @@ def tiny_hub(folders, monkeypatch) -> list[str]:
 
 
 def load(**options) -> ChatSession:
-    return load_session(Options(dtype=Dtype.FP32, max_new_tokens=40, **options), lambda event: None)
+    chosen = Options(dtype=Dtype.FP32, max_new_tokens=40, **options)
+    return load_session(chosen, lambda event: None, sized=False)
 
 
 def assert_lossless(session: ChatSession) -> None:
@@ -128,9 +131,11 @@ def test_heads_are_read_by_their_tensors_and_their_own_config(folders):
         drafter = load(model=str(target), head=str(head)).engine.drafters["eagle2"]
         assert isinstance(drafter, Eagle2)
         network = drafter.head
-        shapes[alias] = (network.shape.kv_heads, network.shape.rope_theta, network.shape.rms_norm_eps)
-        assert ("fc.bias" in network.tensors) == (alias != "llama3-8b")
-        assert "embed_tokens.weight" not in network.tensors
+        assert isinstance(network, EagleHead)
+        shape = network.layer.layer.shape
+        shapes[alias] = (shape.kv_heads, round(rotary_base(network)), shape.rms_norm_eps)
+        assert (network.fc.bias is not None) == (alias != "llama3-8b")
+        assert network.embedding.weight.shape[0] == network.target_vocabulary
     assert shapes == {"llama3-8b": (2, 500000.0, 1e-5), "llama2-7b-chat": (4, 10000.0, 1e-6)}
 
 

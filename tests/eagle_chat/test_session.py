@@ -26,7 +26,7 @@ def load(chat_model, chat_head) -> Load:
 
     def load(**options) -> ChatSession:
         usual = {"model": str(chat_model), "head": str(chat_head), "dtype": Dtype.FP32, "max_new_tokens": 24}
-        return load_session(Options(**(usual | options)), lambda event: None)
+        return load_session(Options(**(usual | options)), lambda event: None, sized=False)
 
     return load
 
@@ -282,7 +282,8 @@ def test_exception_in_a_reply_leaves_the_session_usable(session, monkeypatch, fa
     expected = [finished(ask(session, prompt)).summary["tokens"] for prompt in ("One", "Two")]
     session.new_chat()
     ask(session, "One")
-    calls, forward = iter(range(100)), session.engine.target.model.forward
+    layer = session.engine.target.decoder.layers[1].layer
+    calls, forward = iter(range(100)), layer.mlp
 
     def fail(*args, **kwargs):
         if next(calls) == failing_round:
@@ -290,7 +291,7 @@ def test_exception_in_a_reply_leaves_the_session_usable(session, monkeypatch, fa
         return forward(*args, **kwargs)
 
     with monkeypatch.context() as patch:
-        patch.setattr(session.engine.target.model, "forward", fail)
+        patch.setattr(layer, "mlp", fail)
         with pytest.raises(RuntimeError, match="out of memory"):
             ask(session, "Broken")
     assert finished(ask(session, "Two")).summary["tokens"] == expected[1]

@@ -76,7 +76,9 @@ def assert_no_repeats(folder: Path) -> list[dict]:
 def says(model: Path, head: Path, **options) -> tuple[str, dict]:
     """A reply with the head, and its summary; that plain decoding says the same."""
     session = load_session(
-        Options(str(model), str(head), dtype=Dtype.FP32, max_new_tokens=40, **options), lambda event: None
+        Options(str(model), str(head), dtype=Dtype.FP32, max_new_tokens=40, **options),
+        lambda event: None,
+        sized=False,
     )
     *_, reply = session.ask("Why is the sky blue?", seed=3, stop=threading.Event())
     *_, plain = session.again(method="none", stop=threading.Event())

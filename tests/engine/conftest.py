@@ -9,11 +9,20 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from engine import DraftModel, Eagle2, Engine, PromptLookup, StockTarget, Target, load_eagle_head
-from tests.engine.stubs import Echo, Noise, Oracle
+from engine import (
+    Calibration,
+    DraftModel,
+    Eagle2,
+    Engine,
+    PromptLookup,
+    StockTarget,
+    Target,
+    load_eagle_head,
+)
+from tests.engine.stubs import Echo, Moody, Noise, Oracle
 from tests.engine.tiny import HEADS, MODELS, make_model, perturbed, write_layout
 
-DRAFTERS = ("eagle2", "pld", "draft-model", "noise", "oracle", "echo")
+DRAFTERS = ("eagle2", "eagle2-sized", "pld", "draft-model", "noise", "oracle", "echo")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -42,12 +51,12 @@ def make_benches(
     for name, layout in zip(MODELS, HEADS, strict=True):
         model = make_model(name)
         target = make(model)
-        head = load_eagle_head(
-            write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model), target, name
-        )
+        folder = write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model)
+        heads = [load_eagle_head(folder, target, name) for _ in range(2)]  # each has a cache
         oracle = Oracle(target.vocabulary)
         drafters = {
-            "eagle2": Eagle2(head, nodes=20, depth=4, beam=6),
+            "eagle2": Eagle2(heads[0], nodes=20, depth=4, beam=6),
+            "eagle2-sized": Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)),
             "pld": PromptLookup(depth=4),
             "draft-model": DraftModel(make(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
             "noise": Noise(target.vocabulary),

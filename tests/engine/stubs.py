@@ -8,7 +8,20 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from engine import DraftTree, Engine, GenerationSettings, Prefill, Round, Sampler, StockTarget, Target
+from engine import (
+    Costs,
+    DraftTree,
+    Engine,
+    GenerationSettings,
+    Prefill,
+    Round,
+    Sampler,
+    Sizing,
+    StockTarget,
+    Target,
+    TreeSizing,
+)
+from engine.drafters.sizing import GrowingTree
 
 
 class Blind:
@@ -73,6 +86,36 @@ class Echo(Blind):
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
         """The root, then what came before it."""
         return DraftTree.chain([tokens[-1], *tokens[-2:-5:-1]])
+
+
+class Moody(TreeSizing):
+    """Rests and sizes by made-up costs that change from round to round, so that every size turns up.
+
+    They are so high that what drafting takes does not matter: the same trees on a busy machine.
+    """
+
+    def __init__(self, nodes: int) -> None:
+        super().__init__(Costs({1: 1.0}), nodes)
+        free, some = Costs({1: 10.0, 61: 10.0}), Costs({1: 10.0, 9: 10.2, 10: 11.0, 61: 300.0})
+        few, none = Costs({1: 10.0, 3: 10.1, 61: 600.0}), Costs({1: 10.0, 2: 500.0})
+        self._moods = (free, few, Costs({1: 10.0, 61: 40.0}), none, some)
+        self._turn = 0
+
+    @property
+    def is_resting(self) -> bool:
+        """Once for one round, once for three, in each dozen."""
+        return self._turn % 12 in (3, 7, 8, 9)
+
+    def rest(self) -> Sizing:
+        """The next round."""
+        self._turn += 1
+        return Sizing(0, 0, 1.0, 1.0, 1.0)
+
+    def begin(self, values: Tensor, seconds: float) -> GrowingTree:
+        """The next round, in another mood."""
+        self._turn += 1
+        self.costs = self._moods[self._turn % len(self._moods)]
+        return super().begin(values, seconds)
 
 
 def make_tree(tokens: list[int], parents: list[int]) -> DraftTree:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from engine import DraftModel, GenerationSettings, PromptLookup, Sampler, StockTarget
+from engine import DraftModel, Engine, GenerationSettings, PromptLookup, Sampler, StockTarget
 from engine.drafters.lookup import PromptLookup as Lookup
 from tests.engine.conftest import Bench
 from tests.engine.stubs import plain_reply, rounds
@@ -112,13 +112,15 @@ def test_the_draft_model_at_the_end_of_its_context(small: StockTarget) -> None:
     assert propose(drafter, tokens) == [tokens[59]]
 
 
-def test_a_draft_model_equal_to_the_target_is_always_right(llama: Bench, tmp_path: Path) -> None:
-    """Drafting from the wrong end of the text: everything but the text would suffer."""
-    from engine import Engine
-
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"repetition_penalty": 1.5}, {"temperature": 1.0, "top_p": 0.9}, {"temperature": 0.7, "seed": 4}],
+)
+def test_a_draft_model_equal_to_the_target_is_always_right(llama: Bench, how: dict[str, Any]) -> None:
+    """Drafting from the wrong end of the text, or with noise of its own: all but the text would suffer."""
     model = llama.target.model
     engine = Engine(StockTarget(model), {"draft-model": DraftModel(StockTarget(model), 97, depth=4)})
-    seen = list(rounds(engine, [5, 6, 7], GenerationSettings(max_new_tokens=26), "draft-model"))
+    seen = list(rounds(engine, [5, 6, 7], GenerationSettings(max_new_tokens=26, **how), "draft-model"))
     assert [len(r.new) for r in seen] == [1, 5, 5, 5, 5, 5]
 
 

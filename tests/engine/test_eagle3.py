@@ -50,11 +50,12 @@ def model() -> PreTrainedModel:
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 @pytest.mark.parametrize("sampling", SAMPLINGS)
-def test_drafting_never_changes_the_text(deep: Bench, sampling: str, penalty: float) -> None:
+@pytest.mark.parametrize("method", ["eagle3", "eagle3-sized"])
+def test_drafting_never_changes_the_text(deep: Bench, method: str, sampling: str, penalty: float) -> None:
     """As for the other drafters; a draft id taken for a target id is one more way to be wrong."""
     settings = make_settings(sampling, penalty)
     for index, prompt in enumerate(PROMPTS):
-        found = [token for r in rounds(deep.engine, prompt, settings, "eagle3") for token in r.new]
+        found = [token for r in rounds(deep.engine, prompt, settings, method) for token in r.new]
         assert found == plain(deep, index, settings)
         assert len(found) == 40
 
@@ -75,7 +76,7 @@ def test_the_suite_exercises_acceptance(deep_benches: dict[str, Bench]) -> None:
 def test_turns_edits_and_switching(deep: Bench) -> None:
     """Tokens the head never saw, or saw and that were edited away: its trees are those of a fresh one."""
     prompt = [8, 2, 61, 30, 4]
-    for method in ("eagle3", "none", "eagle3", "oracle", "eagle3"):
+    for method in ("eagle3", "none", "eagle3-sized", "eagle3", "oracle", "eagle3", "eagle3-sized"):
         expected = plain_reply(deep.target, prompt, GREEDY)
         deep.oracle.future = prompt + expected
         assert reply(deep.engine, prompt, GREEDY, method) == expected
@@ -123,7 +124,7 @@ def test_drafts_are_target_ids(model: PreTrainedModel, tmp_path: Path) -> None:
     head = load_eagle3(write_eagle3(tmp_path, "llama3", model), model)
     allowed = eagle3_tensors("llama3", model)["t2d"].nonzero().flatten()
     assert head.vocabulary == 40
-    assert torch.equal(head.token_ids(torch.arange(40)), allowed)
+    assert torch.equal(head.draft_vocab, allowed)
     engine = Engine(StockTarget(model), {"eagle3": Eagle2(head, 200, 3, 12)})
     for r in rounds(engine, PROMPTS[1], GREEDY, "eagle3"):
         assert r.index == 0 or set(r.tree.host.tokens[1:]) <= set(allowed.tolist())

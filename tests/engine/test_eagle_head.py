@@ -226,7 +226,7 @@ def test_draft_vocabulary(model: PreTrainedModel, tmp_path: Path) -> None:
     assert set(tree.growth.tokens.tolist()) <= set(ids)
     hidden = torch.randn(2, HIDDEN, generator=torch.Generator().manual_seed(0))
     expected = (hidden @ model.get_output_embeddings().weight.T)[:, ids].log_softmax(-1)
-    torch.testing.assert_close(head.log_probabilities(hidden), expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(head.logits(hidden).log_softmax(-1), expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="beam 41 is larger than the draft vocabulary of 40 tokens"):
         Eagle2(head, nodes=41, depth=1, beam=41)
 

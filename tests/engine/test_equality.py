@@ -46,7 +46,7 @@ def test_drafting_never_changes_the_text(bench: Bench, method: str, sampling: st
         assert len(found) == 40
 
 
-@pytest.mark.parametrize("method", ["eagle2", "pld", "draft-model", "noise", "oracle"])
+@pytest.mark.parametrize("method", ["eagle2", "eagle2-sized", "pld", "draft-model", "noise", "oracle"])
 def test_the_suite_exercises_acceptance(benches: dict[str, Bench], method: str) -> None:
     """An equality suite in which nothing is ever accepted, or all of it, would prove nothing."""
     accepted, refused = 0, 0
@@ -60,6 +60,24 @@ def test_the_suite_exercises_acceptance(benches: dict[str, Bench], method: str) 
                 refused += len(r.tree) > 1 and len(r.path) == 1
     assert accepted >= 5
     assert refused >= 5
+
+
+def test_sized_trees_are_of_every_size(bench: Bench) -> None:
+    """Sizes that do not vary, so that the equality is one of static trees once more."""
+    trees = [
+        r.tree
+        for prompt in PROMPTS
+        for r in rounds(bench.engine, prompt, make_settings("T0.7", 1.0), "eagle2-sized")
+        if r.index
+    ]
+    sized = [tree for tree in trees if tree.growth]
+    sizes = {len(tree) - 1 for tree in sized}
+    assert 0 in sizes  # drafted, and plain decoding found faster
+    assert 20 in sizes
+    assert len(sizes) >= 5
+    assert len({max(tree.depths) for tree in sized}) >= 3
+    assert sum(len(tree) == 1 and not tree.growth for tree in trees) >= 5  # rested
+    assert all(tree.sizing and len(tree) == tree.sizing.nodes + 1 for tree in sized)
 
 
 def test_oracle_paths_are_scattered_and_long(bench: Bench) -> None:

@@ -74,7 +74,7 @@ def test_each_step_is_what_drafting_computes(name: str, kind: str, tmp_path: Pat
                 torch.testing.assert_close(unrolled[step][0, pair][None], hidden, rtol=1e-3, atol=1e-3)
                 scored = network.scored(hidden) @ network.lm_weight(target.lm_head.weight).T
                 torch.testing.assert_close(
-                    scored.log_softmax(-1), head.log_probabilities(hidden), rtol=2e-2, atol=2e-2
+                    scored.log_softmax(-1), head.logits(hidden).log_softmax(-1), rtol=2e-2, atol=2e-2
                 )
 
 
@@ -251,4 +251,4 @@ def test_a_head_with_a_draft_vocabulary_loads(toy: StockTarget, tmp_path: Path) 
     ids = torch.arange(0, toy.vocabulary, 3)
     write_head(tmp_path, make_network(toy), SHAPE, ids, toy.vocabulary, toy.context)
     head = load_eagle_head(tmp_path, toy, "toy")
-    assert head.token_ids(torch.arange(len(ids))).tolist() == ids.tolist()
+    assert head.draft_vocab.tolist() == ids.tolist()

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engine import Eagle2, Engine, StockTarget, load_eagle_head
+from engine import Calibration, Eagle2, Engine, StockTarget, load_eagle_head
 from engine.drafters.eagle3_head import Eagle3Head
 from tests.engine.conftest import Bench
-from tests.engine.stubs import Oracle
+from tests.engine.stubs import Moody, Oracle
 from tests.engine.tiny import HIDDEN, MODELS, make_model, write_head
 
 LAYERS = 7  # of the target: taps 2, 3 and 4
@@ -105,8 +105,13 @@ def make_benches(folder: Path) -> dict[str, Bench]:
     for name, layout in zip(MODELS, EAGLE3_HEADS, strict=True):
         model = make_model(name, layers=LAYERS)
         target = StockTarget(model)
-        head = load_eagle_head(write_eagle3(folder / name, layout, model), target, name)
+        written = write_eagle3(folder / name, layout, model)
+        heads = [load_eagle_head(written, target, name) for _ in range(2)]  # each has a cache
         oracle = Oracle(target.vocabulary)
-        drafters = {"eagle3": Eagle2(head, nodes=20, depth=4, beam=6), "oracle": oracle}
+        drafters = {
+            "eagle3": Eagle2(heads[0], nodes=20, depth=4, beam=6),
+            "eagle3-sized": Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)),
+            "oracle": oracle,
+        }
         made[name] = Bench(target, Engine(target, drafters), oracle)
     return made

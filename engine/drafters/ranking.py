@@ -1,0 +1,89 @@
+"""Which tokens a head bets on below a node, and how much.
+
+Greedy decoding takes the target's best token, so the head's probabilities rank the candidates. A sampled
+token is the argmax of the target's log-probabilities plus noise, which is keyed by (seed, position, token)
+and so is known before the target is asked: the head's log-probabilities plus the same noise are a guess of
+that very sum (*coupled drafting*). The text stays the target's own, since the walk takes nothing else.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from engine.sampling import GenerationSettings, Sampler
+
+if TYPE_CHECKING:
+    from engine.drafters.calibration import Calibration
+    from engine.drafters.eagle2 import DraftHead
+
+TRUST = 1.0  # factor on the sum of log-probability and noise, so that its softmax gives chances
+FILTERED = 1e6  # taken off what a filter removes: finite, so that differences of values are numbers
+NUCLEUS = 64  # tokens that hold the mass of top-p, mostly
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """A round's: its tree hangs below a text of `length` tokens."""
+
+    head: DraftHead
+    sampler: Sampler
+    length: int
+    calibration: Calibration | None = None
+
+    def best(self, hidden: Tensor, depth: int, count: int) -> tuple[Tensor, Tensor]:
+        """Log-probabilities and target ids [m, count] of the best candidates at `depth` below m outputs."""
+        scores = self.head.logits(hidden)  # [m, D]
+        if not self.sampler.greedy:
+            scores = TRUST * (self._filtered(scores) + self._noise(depth, scores.device))
+        values, ids = scores.log_softmax(-1).topk(count)
+        if self.calibration:
+            values = (values + self.calibration.log_factor(depth, self.sampler.greedy)).clamp(max=0)
+        return values, self._token_ids(ids.flatten()).view_as(ids)
+
+    def _token_ids(self, ids: Tensor) -> Tensor:
+        """Draft ids [n] to target ids."""
+        drafted = self.head.draft_vocab
+        return ids if drafted is None else drafted.index_select(0, ids)
+
+    def _noise(self, depth: int, device: torch.device) -> Tensor:
+        """[D] fp32, what the target's pick at that depth will be drawn with."""
+        noise = self.sampler.noise(self.length + depth - 1, self.head.target_vocabulary, device)
+        drafted = self.head.draft_vocab
+        return (noise if drafted is None else noise[drafted.to(noise.device)]).to(device, torch.float32)
+
+    def _filtered(self, scores: Tensor) -> Tensor:
+        """At the temperature and through the filters of the sampler; its penalty is left out."""
+        settings = self.sampler.settings
+        scores = (scores / settings.temperature).log_softmax(-1)
+        lowest = _lowest(scores, settings)
+        return scores if lowest is None else torch.where(scores < lowest, scores - FILTERED, scores)
+
+
+def _lowest(scores: Tensor, settings: GenerationSettings) -> Tensor | None:
+    """[m, 1], the least log-probability that top-k, top-p and min-p leave; None without such filters."""
+    bounds = []
+    if settings.top_k:
+        best = scores.topk(min(settings.top_k, scores.shape[-1])).values  # [m, k], best first
+        bounds.append(best[:, -1:])
+    else:
+        best = _nucleus(scores, settings.top_p)
+    if settings.top_p < 1:
+        p = best.softmax(-1) if settings.top_k else best.exp()  # top-p takes its share of what top-k leaves
+        better = p.cumsum(-1) - p  # mass of the better ones
+        bounds.append(best.masked_fill(better >= settings.top_p, torch.inf).amin(-1, keepdim=True))
+    if settings.min_p > 0:
+        bounds.append(scores.amax(-1, keepdim=True) + math.log(settings.min_p))
+    return torch.stack(bounds).amax(0) if bounds else None
+
+
+def _nucleus(scores: Tensor, top_p: float) -> Tensor:
+    """The best log-probabilities [m, k], best first, that hold `top_p`; all of them where they are flat."""
+    best = scores.topk(min(NUCLEUS, scores.shape[-1])).values
+    if top_p < 1 and bool((best.exp().sum(-1) < top_p).any()):
+        return scores.sort(dim=-1, descending=True).values
+    return best
