@@ -48,7 +48,7 @@ def _record_tree(step: Round, vocabulary: Vocabulary, watched: bool) -> TreeReco
 
 
 def _record_sizing(sizing: Sizing) -> SizingRecord:
-    return SizingRecord(sizing.expected, 1000 * sizing.seconds, 1000 * sizing.plain)
+    return SizingRecord(sizing.expected, 1000 * sizing.seconds, 1000 * sizing.plain, sizing.why)
 
 
 def _with_growth(record: TreeRecord, growth: Growth, vocabulary: Vocabulary) -> TreeRecord:

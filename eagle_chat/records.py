@@ -31,6 +31,9 @@ class SizingRecord:
     expected: float  # tokens committed
     ms: float  # of the whole round
     plain_ms: float  # of a plain round, which commits one token
+    why: str = (
+        "best"  # of all sizes; or "rest", drafting was slower; or "probe", to see what a plain round takes
+    )
 
 
 @dataclass(frozen=True, slots=True)

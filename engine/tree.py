@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -37,6 +37,9 @@ class Sizing:
     expected: float  # tokens committed
     seconds: float  # of the round
     plain: float  # seconds of a plain round, which commits one
+    why: Literal["best", "rest", "probe"] = (
+        "best"  # rest: drafting was slower; probe: to see what plain takes
+    )
 
 
 @dataclass(frozen=True)
@@ -106,4 +109,4 @@ class DraftTree:
         index = torch.tensor(keep, device=self.tokens.device)
         parents = torch.tensor([new_index[self.host.parents[i]] for i in keep], device=self.tokens.device)
         values = None if self.values is None else self.values[index]
-        return DraftTree(self.tokens[index], parents, values, sizing=self.sizing)
+        return DraftTree(self.tokens[index], parents, values)

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from eagle_chat.layout.folding import Shown, fold
-from eagle_chat.layout.rows import Row, clip, footnote
+from eagle_chat.layout.rows import Row, clip, not_kept, why_this_size
 from eagle_chat.layout.states import NodeState, bonus_text, confidences, marks, node_states, scores
 from eagle_chat.layout.tokens import fitted
 from eagle_chat.records import RoundRecord
 
 MARGIN = 1
+LOWEST_WITH_NOTES = 6  # rows
 ROOT = 10  # cells of the root's column
 NARROWEST, READABLE, NUMBERED, WIDEST = (
     6,
@@ -93,20 +94,20 @@ def place(record: RoundRecord, width: int, height: int) -> Placement:
 def layout(
     record: RoundRecord, width: int, height: int, ascii_only: bool = False, verified: bool = True
 ) -> list[Row]:
-    """Rows of the tree and a last one for what was not kept, `height` at most.
+    """Rows of the tree, and below it what was not kept and why it has its size: `height` at most.
 
     A tree too deep for `width` comes out wider; `width_needed` tells before.
     """
-    summary = height >= 6 and bool(footnote(record, width, ascii_only))
-    placement = place(record, width, max(2, height - summary))
+    why = why_this_size(record, width - MARGIN, ascii_only) if height >= LOWEST_WITH_NOTES else []
+    summary = height >= LOWEST_WITH_NOTES and bool(not_kept(record, width, ascii_only))
+    placement = place(record, width, max(2, height - summary - bool(why)))
     pen = _Pen(record, placement, ascii_only, verified)
     for node in placement.at:
         pen.node(node)
     rows = pen.rows()
-    if summary:
-        line = footnote(record, width - MARGIN, ascii_only, placement.shown.dropped)
-        rows.append(clip([(" " * MARGIN, "label"), *line], width, ascii_only))
-    return rows
+    notes = [not_kept(record, width - MARGIN, ascii_only, placement.shown.dropped)] if summary else []
+    notes += [why] if why else []
+    return rows + [clip([(" " * MARGIN, "label"), *note], width, ascii_only) for note in notes]
 
 
 def _levels(record: RoundRecord) -> int:

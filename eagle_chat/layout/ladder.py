@@ -5,7 +5,7 @@ It needs few rows whatever the tree, so it serves small terminals; nodes off the
 
 from collections import Counter
 
-from eagle_chat.layout.rows import Row, clip, footnote, row_text, row_width
+from eagle_chat.layout.rows import Row, clip, not_kept, row_text, row_width, why_this_size
 from eagle_chat.layout.states import (
     NodeState,
     bonus_text,
@@ -24,7 +24,7 @@ COUNT = 4  # cells kept free for the `+n` at the end of a row
 
 
 def layout(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Row]:
-    """Rows of the ladder, none wider than `width`: one for each decision and up to three more."""
+    """Rows of the ladder, none wider than `width`: one for each decision and up to four more."""
     tree = record.tree
     children = tree.children()
     asked = _asked(record, verified)
@@ -130,9 +130,11 @@ def _remainder(record: RoundRecord, width: int, ascii_only: bool, verified: bool
         rows.append(
             [(words + "".join(f"  d{depth} {counts[depth]}" for depth in sorted(counts)), "unreachable")]
         )
-    beside = footnote(record, width - row_width(rows[0]) - 3, ascii_only) if rows else []
+    beside = not_kept(record, width - row_width(rows[0]) - 3, ascii_only) if rows else []
     if beside and not row_text(beside).endswith(("…", "~")):
         rows[0] += [("   ", "label"), *beside]
-    elif below := footnote(record, width - 1, ascii_only):
+    elif below := not_kept(record, width - 1, ascii_only):
         rows.append([(" ", "label"), *below])
+    if why := why_this_size(record, width - 1, ascii_only):
+        rows.append([(" ", "label"), *why])
     return [clip(row, width, ascii_only) for row in rows]

@@ -80,32 +80,42 @@ def legend(width: int, ascii_only: bool = False) -> Row:
     return fitting(parts, width)
 
 
-def footnote(
+def not_kept(
     record: RoundRecord, width: int, ascii_only: bool = False, shown: frozenset[int] = frozenset()
 ) -> Row:
-    """What the tree was to give, how much was drawn and not kept, and the best that is not in the picture."""
+    """How many candidates were drawn and not kept, and the best of them that are not in the picture."""
     tree = record.tree
-    parts: list[Row] = [] if tree.sizing is None else [[(_expected(tree.sizing, len(tree.tokens)), "label")]]
     count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
-    if count:
-        expanded = sum(dropped.expanded for dropped in tree.dropped)
-        gap = "   " if parts else ""
-        parts.append(
-            [(f"{gap}not kept: {count} drawn" + (f", {expanded} expanded" if expanded else ""), "label")]
-        )
-    if not parts:
+    if count == 0:
         return []
+    expanded = sum(dropped.expanded for dropped in tree.dropped)
+    summary = f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "")
     mark = marks(ascii_only)[NodeState.DROPPED]
     rest = [dropped for index, dropped in enumerate(tree.dropped) if index not in shown]
     best = sorted(rest, key=lambda dropped: -dropped.value)[:8]
-    parts += [[(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best]
-    return fitting([clip(parts[0], width, ascii_only), *parts[1:]], width)
+    parts: list[Row] = [
+        [(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best
+    ]
+    return fitting([clip([(summary, "label")], width, ascii_only), *parts], width)
+
+
+def why_this_size(record: RoundRecord, width: int, ascii_only: bool = False) -> Row:
+    """What the tree was to give, or why there is none; nothing where its size is fixed."""
+    tree = record.tree
+    if tree.sizing is None:
+        return []
+    return clip([(_expected(tree.sizing, len(tree.tokens)), "label")], width, ascii_only)
 
 
 def _expected(sizing: SizingRecord, rows: int) -> str:
     """Why a tree of so many rows."""
+    plain = f"a token in {sizing.plain_ms:.0f} ms"
+    if sizing.why == "rest":
+        return f"drafting was slower and rests: {plain}"
+    if sizing.why == "probe":
+        return f"a plain round now and then shows what it takes: {plain}"
     if rows == 1:
-        return f"plain decoding is faster here: a token in {sizing.plain_ms:.0f} ms"
+        return f"plain decoding is faster here: {plain}"
     return f"expected {sizing.expected:.1f} tokens in {sizing.ms:.0f} ms, plain 1 in {sizing.plain_ms:.0f}"
 
 

@@ -36,6 +36,7 @@ class Trial:
     rest: int = 0  # plain rounds still to come
     next_rest: int = FIRST_REST
     since_plain: int = 0
+    is_probe: bool = False  # the rest is a single round, while drafting pays
     was_resting: bool = False
 
 
@@ -63,10 +64,10 @@ class TreeSizing:
 
     def rest(self) -> Sizing:
         """The choice of a round without drafting."""
-        self._trial.rest -= 1
-        self._trial.was_resting = True
-        plain = self.costs.verify(1)
-        return Sizing(0, 0, 1.0, plain, plain)
+        trial, plain = self._trial, self.costs.verify(1)
+        trial.rest -= 1
+        trial.was_resting = not trial.is_probe
+        return Sizing(0, 0, 1.0, plain, plain, "probe" if trial.is_probe else "rest")
 
     def begin(self, values: Tensor, seconds: float) -> GrowingTree:
         """A round whose first level has these values [K] and took so long, with the catch-up."""
@@ -83,11 +84,12 @@ class TreeSizing:
         trial.rounds += 1
         trial.since_plain += 1
         if trial.since_plain >= PLAIN_EVERY:
-            trial.since_plain, trial.rest = 0, 1
+            trial.since_plain, trial.rest, trial.is_probe = 0, 1, True
         if trial.rounds < TRIED:
             return
         if trial.tokens * sizing.plain < trial.seconds:
             trial.rest, trial.next_rest = trial.next_rest, min(2 * trial.next_rest, LONGEST_REST)
+            trial.is_probe = False
             trial.tokens, trial.seconds, trial.rounds, trial.since_plain = 0.0, 0.0, TRIED // 2, 0
         else:
             trial.next_rest = FIRST_REST

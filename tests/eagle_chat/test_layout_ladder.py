@@ -6,9 +6,10 @@ from time import perf_counter
 
 import pytest
 
-from eagle_chat.layout import ladder
+from eagle_chat.layout import dendrogram, ladder
 from eagle_chat.layout.rows import ROLES, heading, legend, row_text, row_width
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.records import RoundRecord, SizingRecord
 from tests.eagle_chat.examples import (
     example_plain,
     example_prefill,
@@ -33,6 +34,29 @@ def test_one_row_per_decision() -> None:
         " 4 ★of --/66\n"
         " off-path ·  d2 1  d3 1   not kept: 28 drawn, 1 expanded  ◌it -3.0  ◌in -3.1"
     )
+
+
+@pytest.mark.parametrize(
+    ("record", "why", "words"),
+    [
+        (
+            example_round(),
+            "best",
+            "expected 2.4 tokens in 17 ms, plain 1 in 11",
+        ),
+        (example_plain(), "best", "plain decoding is faster here: a token in 11 ms"),
+        (example_plain(), "rest", "drafting was slower and rests: a token in 11 ms"),
+        (example_plain(), "probe", "a plain round now and then shows what it takes: a token in 11 ms"),
+    ],
+)
+def test_why_the_tree_has_its_size(record: RoundRecord, why: str, words: str) -> None:
+    """A round that chose its size and does not say so, or names another reason."""
+    tree = replace(record.tree, sizing=SizingRecord(2.41, 17.2, 10.9, why))
+    record = replace(record, tree=tree)
+    assert picture(ladder.layout(record, 80)).endswith(f" {words}")
+    assert picture(dendrogram.layout(record, 80, 8)).endswith(f" {words}")
+    assert len(dendrogram.layout(record, 80, 8)) <= 8
+    assert all(row_width(row) <= 40 for row in ladder.layout(record, 40))
 
 
 def test_ascii() -> None:

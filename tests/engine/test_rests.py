@@ -91,7 +91,7 @@ def test_a_rested_round_is_the_root_alone() -> None:
         assert tree.host.parents == [-1]
         assert tree.values is None
         assert tree.growth is None
-        assert tree.sizing == Sizing(0, 0, 1.0, 1.0, 1.0)
+        assert tree.sizing == Sizing(0, 0, 1.0, 1.0, 1.0, "rest")
     assert all(tree.growth for tree in trees[len(plain) :])
 
 
