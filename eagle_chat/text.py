@@ -19,7 +19,41 @@ Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content":
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece vocabularies write a single byte
 _MARK = "·mark·"
 
-# How a user hands over a text, in conversations that a model writes itself.
+# How a user's turn begins, in conversations that a model writes itself: it goes on from there.
+REQUESTS = (
+    "Summarize:",
+    "Summarize the following article in three sentences.\n\n",
+    "Who",
+    "When",
+    "Where",
+    "What is",
+    "What are",
+    "How many",
+    "How do",
+    "Why",
+    "Which",
+    "Explain",
+    "Describe",
+    "Compare",
+    "Name",
+    "List",
+    "Give",
+    "Create",
+    "Generate",
+    "Classify",
+    "Rewrite",
+    "Imagine",
+    "Write a short",
+    "Write a Python function",
+    "Complete this code:\n\n```python\ndef",
+    "Solve this step by step:",
+    "If",
+    "A shop",
+    "She",
+    "There are",
+)
+
+# How a user hands over a text.
 READINGS = (
     "Give me a short summary of this text:\n\n",
     "Rewrite this in plain words:\n\n",
@@ -147,10 +181,11 @@ class Prompts:
         else:
             openings.append((Role.SYSTEM, before))
             after[Role.SYSTEM] = to_first_user
-        readings = tuple(
-            tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in READINGS
+        requests, readings = (
+            tuple(tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) for text in texts)
+            for texts in (REQUESTS, READINGS)
         )
-        return ChatLayout(tuple(openings), after, stop_ids, readings)
+        return ChatLayout(tuple(openings), after, stop_ids, requests, readings)
 
     def _around(self, messages: list[Message]) -> list[tuple[int, ...]]:
         """Token ids before each message's text."""

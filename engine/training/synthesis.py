@@ -3,8 +3,9 @@
 Opened where a user's message begins, a chat model writes one, since that is what it was trained to continue.
 All rows of a batch start with the same opening and take one token per forward, so that no row needs padding
 or a mask; a turn that ends is followed by the template's own tokens up to the next turn, until the batch has
-its length. Some of the user's turns quote the last answer and ask for work on it, since much of what people
-ask is about a text, and answers then copy from it.
+its length. Some of the user's turns begin with words that lead to what people often ask, and the model goes
+on from there; others quote the last answer and ask for work on it, since much is asked about a text, and
+answers then copy from it.
 """
 
 from __future__ import annotations
@@ -47,21 +48,23 @@ class ChatLayout:
     ]  # the first turn's role, and all that precedes its text
     after: dict[Role, tuple[int, ...]]  # from the end of a role's text to the start of the next turn's
     stop_ids: frozenset[int]  # what the model ends a turn with
-    readings: tuple[tuple[int, ...], ...] = ()  # how a user's turn begins that then quotes the last answer
+    requests: tuple[tuple[int, ...], ...] = ()  # how a user's turn begins that the model goes on with
+    readings: tuple[tuple[int, ...], ...] = ()  # how one begins that then quotes the last answer
 
 
 @dataclass(frozen=True)
 class Style:
     """How long turns and conversations are, in tokens, and how they are sampled."""
 
-    lengths: tuple[int, ...] = (384, 384, 1024)  # of whole conversations, batch by batch
+    lengths: tuple[int, ...] = (384, 384, 640)  # of whole conversations, batch by batch
     system: int = 96  # at most, as the next two
     user: int = 256
     assistant: int = 320
     shortest: float = 0.25  # of those limits
-    temperatures: tuple[float, ...] = (0.0, 0.0, 0.7, 1.0)  # of the answers, equally often
+    temperatures: tuple[float, ...] = (0.0, 0.0, 0.0, 0.7, 1.0)  # of the answers, equally often
     top_p: float = 0.95  # of turns that are not answers
-    reading: float = 0.35  # share of the user's turns that hand the last answer back, to be worked on
+    request: float = 0.5  # share of the user's turns that begin with one of the layout's requests
+    reading: float = 0.35  # of those after the first: share that hands the last answer back, to be worked on
 
 
 class SlabLayer(DynamicLayer):
@@ -175,6 +178,8 @@ class SynthesisBatch:
         enough = synthesis.rows if tokens is None else math.ceil(tokens / self.length)
         self.rows = min(synthesis.rows, max(1, enough))
         self._states = [self._row(role) for _ in range(self.rows)]
+        for row in self._states:
+            self._lead(row)
         # Room for all of it at once: pieces would lie between the forward's own tensors, which grow with
         # every step, so that memory once freed fits nothing any more (measured: 22 GB after four batches).
         self._tokens = torch.empty(self.rows, self.length, dtype=torch.int32)
@@ -273,6 +278,16 @@ class SynthesisBatch:
             reading = self.layout.readings[self._draw(len(self.layout.readings))]
             row.forced += (*reading, *row.answer)
             row.limit = 0  # nothing to add: the turn ends with the text
+        else:
+            self._lead(row)
+
+    def _lead(self, row: _Row) -> None:
+        """Put words into the user's mouth, now and then."""
+        requests = self.layout.requests
+        if row.role is not Role.USER or not requests:
+            return
+        if torch.rand((), generator=self._random).item() < self.style.request:
+            row.forced += requests[self._draw(len(requests))]
 
     def _reads(self, row: _Row) -> bool:
         """Whether the user's next turn quotes the last answer, which must be worth it."""

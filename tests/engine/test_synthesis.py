@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -44,6 +46,28 @@ def test_turns_follow_the_template() -> None:
                 at = end + len(after)
                 turn = {Role.SYSTEM: Role.USER, Role.USER: Role.ASSISTANT}.get(turn, Role.USER)
             assert at > len(opening)  # at least one turn ended
+
+
+def test_some_requests_begin_as_they_are_told() -> None:
+    """Words put into another mouth, or a turn that the model does not go on with."""
+    layout = replace(LAYOUT, requests=((30, 31), (32,)))
+    synthesis = Synthesis(make_model("llama"), layout, taps=(-1,), rows=24, style=replace(STYLE, request=0.5))
+    opening = LAYOUT.openings[0][1]
+    begun = 0
+    for conversation in write(synthesis, 0):  # opens with the user's turn
+        tokens = conversation.tokens.tolist()
+        first = next(
+            (r for r in layout.requests if tuple(tokens[len(opening) : len(opening) + len(r)]) == r), None
+        )
+        begun += first is not None
+        turn = tokens[len(opening) : tokens.index(STOP)]
+        assert len(turn) <= STYLE.user + len(first or ())
+        assert len(turn) >= len(first or ())
+    assert 4 <= begun <= 20
+    mute = Synthesis(make_model("llama"), layout, taps=(-1,), rows=24, style=replace(STYLE, request=0.0))
+    plain = Synthesis(make_model("llama"), LAYOUT, taps=(-1,), rows=24, style=STYLE)
+    starts = [{c.tokens.tolist()[len(opening)] for c in write(s, 0)} for s in (mute, plain)]
+    assert not starts[0] & {30, 32} or starts[0] == starts[1]
 
 
 def test_greedy_answers_are_the_targets_own() -> None:
