@@ -11,7 +11,19 @@ import torch
 from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 import eagle_chat
-from engine import Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget, load_eagle_head, load_model
+from engine import (
+    Calibration,
+    Eagle2,
+    Engine,
+    GenerationSettings,
+    PromptLookup,
+    StockTarget,
+    TreeSizing,
+    load_eagle_head,
+    load_model,
+    make_target,
+    measure_costs,
+)
 from engine.near_tie import NEAR_TIE, top2_gap
 from engine.sampling import gumbel
 from tests.engine.stubs import reply, rounds
@@ -20,6 +32,7 @@ ALIAS = "smollm2-135m"
 HEAD = Path(eagle_chat.__file__).parent / "heads" / ALIAS
 QUESTIONS = Path(__file__).parents[3] / "shared" / "data" / "questions"
 TASKS = ("alpaca", "gsm8k", "humaneval", "mt_bench", "qa", "sum")
+DRAFTED = ("eagle2", "eagle2-sized", "pld")
 PROMPTS = (
     "Name three things one can do with an old newspaper.",
     "Repeat this word for word: the quick brown fox jumps over the lazy dog, and the dog sleeps on.",
@@ -28,9 +41,9 @@ PROMPTS = (
 
 @dataclass
 class Real:
-    """The model in one dtype, with the shipped head and prompt lookup."""
+    """The model in one dtype, by our own decoder, with the shipped head and prompt lookup."""
 
-    model: PreTrainedModel
+    model: PreTrainedModel  # transformers' own
     tokenizer: PreTrainedTokenizerBase
     engine: Engine
 
@@ -42,20 +55,24 @@ class Real:
     def replies(self, prompt: list[int], settings: GenerationSettings) -> dict[str, list[int]]:
         """By method, each from an empty cache."""
         found = {}
-        for method in ("none", "eagle2", "pld"):
+        for method in ("none", *DRAFTED):
             self.engine.reset()
             found[method] = reply(self.engine, prompt, settings, method)
         return found
 
 
 def load(folder: Path, dtype: torch.dtype) -> Real:
-    model = load_model(folder, dtype, torch.device("cpu"))
-    target = StockTarget(model)
+    target = make_target(load_model(folder, dtype, torch.device("cpu")), "lean")
+    costs = measure_costs(target, [1, 2, 3])
     drafters = {
         "eagle2": Eagle2(load_eagle_head(HEAD, target, ALIAS), nodes=12, depth=4, beam=6),
+        "eagle2-sized": Eagle2(
+            load_eagle_head(HEAD, target, ALIAS), 60, 8, 6, Calibration(8), TreeSizing(costs, 60)
+        ),
         "pld": PromptLookup(depth=6),
     }
-    return Real(model, AutoTokenizer.from_pretrained(folder), Engine(target, drafters))
+    stock = load_model(folder, dtype, torch.device("cpu"))
+    return Real(stock, AutoTokenizer.from_pretrained(folder), Engine(target, drafters, costs))
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +118,9 @@ def test_two_prompts_are_unchanged(cached: Real) -> None:
     for settings in (greedy(20), sampled(20)):
         for text in PROMPTS:
             found = cached.replies(cached.prompt(text), settings)
-            assert found["eagle2"] == found["none"]
-            assert found["pld"] == found["none"]
+            assert all(found[method] == found["none"] for method in DRAFTED)
+            stock = Engine(StockTarget(cached.model))
+            assert reply(stock, cached.prompt(text), settings, "none") == found["none"]
 
 
 def test_the_shipped_head_is_accepted(cached: Real) -> None:
@@ -126,8 +144,8 @@ def test_twelve_prompts_are_unchanged(fetched: Path) -> None:
         prompt = real.prompt(text)
         for settings in (greedy(48), sampled(48)):
             found = real.replies(prompt, settings)
-            assert found["eagle2"] == found["none"], text
-            assert found["pld"] == found["none"], text
+            for method in DRAFTED:
+                assert found[method] == found["none"], (text, method)
 
 
 @pytest.mark.slow
@@ -136,7 +154,7 @@ def test_a_conversation_is_unchanged(fetched: Path) -> None:
     real = load(fetched, torch.float32)
     plain = Engine(StockTarget(real.model))
     prompt = real.prompt(PROMPTS[0])
-    for method in ("eagle2", "pld", "eagle2"):
+    for method in ("eagle2", "pld", "eagle2-sized", "eagle2"):
         expected = reply(plain, prompt, sampled(32))
         assert reply(real.engine, prompt, sampled(32), method) == expected
         prompt = prompt + expected + real.prompt("Now the same as a poem.")
@@ -150,7 +168,7 @@ def test_bf16_differs_at_near_ties_only(fetched: Path) -> None:
         prompt = half.prompt(text)
         for settings in (greedy(48), sampled(48)):
             found = half.replies(prompt, settings)
-            for method in ("eagle2", "pld"):
+            for method in DRAFTED:
                 gap = gap_at_first_difference(full, prompt, found["none"], found[method], settings)
                 assert gap is None or gap < NEAR_TIE, (text, method, gap)
 
