@@ -20,7 +20,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engine.errors import UnsupportedModelError
 from engine.layer import Layer, LayerShape, RotaryTable, Slab, rms_norm
-from engine.linear import Linear
+from engine.linear import Linear, can_pack
 
 FAMILIES = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 
@@ -42,6 +42,8 @@ class Decoder:
 
     def __init__(self, model: PreTrainedModel) -> None:
         check_supported(model)
+        if can_pack(model.dtype) and model.device.type == "cpu":
+            _let_go_of_the_file(model)
         body, config = model.model, model.config
         heads = config.num_attention_heads
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // heads
@@ -112,6 +114,15 @@ def _fuse(*modules: nn.Linear) -> Linear:
         left = part.to("meta") if fused.packed else part
         module.weight = nn.Parameter(left, requires_grad=module.weight.requires_grad)
     return fused
+
+
+def _let_go_of_the_file(model: PreTrainedModel) -> None:
+    """Copy the weights that stay: a single one in the mapped file would keep all of its pages in memory."""
+    products = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
+    tied = id(model.get_input_embeddings().weight)
+    for weight in model.parameters():
+        if id(weight) not in products or id(weight) == tied:
+            weight.data = weight.data.clone()
 
 
 def check_supported(model: PreTrainedModel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ from engine import (
     UnsupportedModelError,
     layer,
     load_eagle_head,
+    load_model,
 )
 from engine.linear import can_pack
 from tests.engine.stubs import reply
 from tests.engine.test_target import PROMPT, random_tree, read
 from tests.engine.tiny import make_model, write_layout
+
+MAPS = Path("/proc/self/maps")
 
 pytestmark = pytest.mark.skipif(not can_pack(torch.bfloat16), reason="this processor has no bf16 products")
 
@@ -74,3 +78,15 @@ def test_a_bf16_model(name: str, tmp_path: Path) -> None:
     head = load_eagle_head(write_layout(tmp_path, "shipped", rounded), target, name)
     engine = Engine(target, {"eagle2": Eagle2(head, nodes=8, depth=3, beam=4)})
     assert len(reply(engine, PROMPT, GenerationSettings(max_new_tokens=20), "eagle2")) == 20
+
+
+@pytest.mark.skipif(not MAPS.exists(), reason="this system does not say what is mapped")
+def test_nothing_of_the_file_stays_in_memory(tmp_path: Path) -> None:
+    """One norm left in the mapped file, and all of its pages count beside the packed weights."""
+    make_model("llama").bfloat16().save_pretrained(tmp_path)
+    model = load_model(tmp_path, torch.bfloat16, torch.device("cpu"))
+    assert str(tmp_path) in MAPS.read_text()
+    target = LeanTarget(model)
+    gc.collect()
+    assert str(tmp_path) not in MAPS.read_text()
+    assert target.embedding.weight.data_ptr() == target.decoder.embedding.data_ptr()
