@@ -28,7 +28,7 @@ NUCLEUS = 64  # tokens that hold the mass of top-p, mostly
 
 @dataclass(frozen=True)
 class Ranking:
-    """A round's: its tree hangs below a text of `length` tokens."""
+    """Ranks the candidates of one round, whose tree hangs below a text of `length` tokens."""
 
     head: DraftHead
     sampler: Sampler
