@@ -1,4 +1,4 @@
-"""One reply as the screen knows it: its text so far, its numbers, its newest round. No widgets here."""
+"""One reply as the screen knows it: its text so far, its numbers, its rounds. No widgets here."""
 
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ class Reply:
         self.method = started.method
         self.seed = started.seed
         self.prefill: Prefill | None = None
-        self.newest: RoundRecord | None = None
+        self.rounds: list[RoundRecord] = []  # the prefill, then one after the other
         self.statistics = ReplyStatistics()
         self.summary: Mapping[str, Any] = {}
         self.difference: Difference | None = None  # of a run again: where it parts from the earlier one
@@ -36,7 +36,7 @@ class Reply:
             case Prefill():
                 self.prefill = event
             case RoundDone(record, text):
-                self.newest = record
+                self.rounds.append(record)
                 self.statistics.add(record)
                 self._texts.append(text)
                 self._lengths.append((self._lengths[-1] if self._lengths else 0) + len(text))
@@ -50,6 +50,11 @@ class Reply:
         """It ended with an error; what there is stays."""
         self.problem = problem
         self.over = True
+
+    @property
+    def newest(self) -> RoundRecord | None:
+        """The last round so far."""
+        return self.rounds[-1] if self.rounds else None
 
     @property
     def text(self) -> str:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from eagle_chat.layout.cells import Cell, traced
 from eagle_chat.layout.folding import Shown, fold
-from eagle_chat.layout.rows import Row, clip, not_kept, why_this_size
+from eagle_chat.layout.rows import Row, best_dropped, clip, not_kept, why_this_size
 from eagle_chat.layout.states import NodeState, bonus_text, confidences, marks, node_states, scores
 from eagle_chat.layout.tokens import fitted
 from eagle_chat.records import RoundRecord
@@ -98,16 +99,35 @@ def layout(
 
     A tree too deep for `width` comes out wider; `width_needed` tells before.
     """
+    pen, notes = _drawn(record, width, height, ascii_only, verified)
+    for node in pen.placement.at:
+        pen.node(node)
+    return pen.rows() + notes
+
+
+def cells(
+    record: RoundRecord, width: int, height: int, ascii_only: bool = False, verified: bool = True
+) -> list[Cell]:
+    """Where the nodes of that picture stand."""
+    pen, notes = _drawn(record, width, height, ascii_only, verified)
+    found = [cell for node in pen.placement.at for cell in pen.cells(node)]
+    dropped = best_dropped(record, pen.placement.shown.dropped)
+    for y, row in enumerate(notes, start=pen.placement.height):
+        found += traced(row, y, dropped, frozenset({NodeState.DROPPED}))
+    return found
+
+
+def _drawn(
+    record: RoundRecord, width: int, height: int, ascii_only: bool, verified: bool
+) -> tuple["_Pen", list[Row]]:
+    """Everything placed and nothing drawn yet, and the rows below the tree."""
     why = why_this_size(record, width - MARGIN, ascii_only) if height >= LOWEST_WITH_NOTES else []
     summary = height >= LOWEST_WITH_NOTES and bool(not_kept(record, width, ascii_only))
     placement = place(record, width, max(2, height - summary - bool(why)))
-    pen = _Pen(record, placement, ascii_only, verified)
-    for node in placement.at:
-        pen.node(node)
-    rows = pen.rows()
     notes = [not_kept(record, width - MARGIN, ascii_only, placement.shown.dropped)] if summary else []
     notes += [why] if why else []
-    return rows + [clip([(" " * MARGIN, "label"), *note], width, ascii_only) for note in notes]
+    rows = [clip([(" " * MARGIN, "label"), *note], width, ascii_only) for note in notes]
+    return _Pen(record, placement, ascii_only, verified), rows
 
 
 def _levels(record: RoundRecord) -> int:
@@ -142,6 +162,14 @@ class _Pen:
         children = [child for child in self.placement.shown.children[node] if self._visible(child)]
         if children:
             self._edges(children, end, self.placement.columns[depth + 1] - EDGE, row)
+
+    def cells(self, node: int) -> list[Cell]:
+        """Where a node stands, if it is shown."""
+        if not self._visible(node):
+            return []
+        depth, row = self.placement.at[node]
+        x = self.placement.columns[depth]
+        return [Cell(row, x, self._cell(node, depth, row) - x, node)]
 
     def _visible(self, node: int) -> bool:
         return self.verified or node != self.placement.shown.bonus  # its place is kept free until then

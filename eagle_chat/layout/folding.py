@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from eagle_chat.layout.states import by_score
+from eagle_chat.layout.states import by_score, own_token
 from eagle_chat.records import RoundRecord, TreeRecord
 
 
@@ -36,7 +36,7 @@ def fold(record: RoundRecord, limit: int, deepest: int) -> Shown:
             shown[parent] = [child for child in children[parent] if child not in hidden]
     bonus = None
     if record.bonus is not None:
-        bonus = len(tree.tokens) + len(tree.dropped)
+        bonus = own_token(record)
         shown[record.path[-1]].append(bonus)
         shown[bonus] = []
     return Shown(shown, _folded(tree, hidden), dropped, bonus)

@@ -5,7 +5,8 @@ It needs few rows whatever the tree, so it serves small terminals; nodes off the
 
 from collections import Counter
 
-from eagle_chat.layout.rows import Row, clip, not_kept, row_text, row_width, why_this_size
+from eagle_chat.layout.cells import Cell, traced
+from eagle_chat.layout.rows import Row, best_dropped, clip, not_kept, row_text, row_width, why_this_size
 from eagle_chat.layout.states import (
     NodeState,
     bonus_text,
@@ -13,6 +14,7 @@ from eagle_chat.layout.states import (
     confidences,
     marks,
     node_states,
+    own_token,
     scores,
 )
 from eagle_chat.layout.tokens import fitted
@@ -25,17 +27,34 @@ COUNT = 4  # cells kept free for the `+n` at the end of a row
 
 def layout(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Row]:
     """Rows of the ladder, none wider than `width`: one for each decision and up to four more."""
+    rows, _ = _decisions(record, width, ascii_only, verified)
+    return rows + _remainder(record, width, ascii_only, verified)
+
+
+def cells(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Cell]:
+    """Where the nodes of that picture stand."""
+    rows, nodes = _decisions(record, width, ascii_only, verified)
+    found = [cell for y, row in enumerate(rows) for cell in traced(row, y, nodes[y])]
+    for y, row in enumerate(_remainder(record, width, ascii_only, verified), start=len(rows)):
+        found += traced(row, y, best_dropped(record), frozenset({NodeState.DROPPED}))
+    return found
+
+
+def _decisions(
+    record: RoundRecord, width: int, ascii_only: bool, verified: bool
+) -> tuple[list[Row], list[list[int]]]:
+    """The root's row and one for each decision, and the nodes of each row from left to right."""
     tree = record.tree
     children = tree.children()
     asked = _asked(record, verified)
-    cells = _Cells(
+    pen = _Cells(
         record, _pitch(width, max((len(children[node]) for node in asked), default=0)), ascii_only, verified
     )
-    rows = [cells.root(width)]
+    rows = [pen.root(width)]
     for step, node in enumerate(asked, start=1):
         own = step == len(record.path)  # the walk ended here: none of the candidates was the target's choice
-        rows.append(cells.decision(step, by_score(tree, children[node]), own, width))
-    return rows + _remainder(record, width, ascii_only, verified)
+        rows.append(pen.decision(step, by_score(tree, children[node]), own, width))
+    return rows, pen.nodes
 
 
 def _asked(record: RoundRecord, verified: bool) -> tuple[int, ...]:
@@ -63,9 +82,11 @@ class _Cells:
         self.states = node_states(record, verified)
         self.confidences = confidences(record.tree)
         self.marks = marks(ascii_only)
+        self.nodes: list[list[int]] = []  # of every row drawn
 
     def root(self, width: int) -> Row:
         """The last committed token."""
+        self.nodes.append([0])
         text = self.marks[NodeState.ROOT] + fitted(
             self.record.tree.texts[0], max(1, width - LABEL), self.ascii_only
         )
@@ -75,10 +96,12 @@ class _Cells:
         """One row: the target's own token if the walk ended here, then as many candidates as fit."""
         row: Row = [(f"{step:>2} ", "label")]
         columns = max(1, (width - LABEL - COUNT) // self.pitch)
-        if own and self.verified:
+        own = own and self.verified
+        if own:
             row += self._bonus()
             columns -= 1
         visible, skipped = _selection(candidates, columns, self.record.path)
+        self.nodes.append([own_token(self.record), *visible] if own else visible)
         for node in visible:
             row += self._candidate(node, skipped if node == visible[-1] else 0)
         if hidden := len(candidates) - len(visible) - skipped:

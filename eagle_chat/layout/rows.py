@@ -53,10 +53,19 @@ def fitting(parts: list[Row], width: int) -> Row:
     return row
 
 
-def heading(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> Row:
-    """`── draft tree · round 7 · 36 drawn → 8 kept → 3 accepted + 1 bonus = 4 tokens ──`, or shorter."""
+def heading(
+    record: RoundRecord,
+    width: int,
+    ascii_only: bool = False,
+    verified: bool = True,
+    newest: int | None = None,
+) -> Row:
+    """`── draft tree · round 7 · 36 drawn → 8 kept → 3 accepted + 1 bonus = 4 tokens ──`, or shorter.
+
+    `newest` is the round that has been reached, where the view is rewound to an earlier one.
+    """
     dot, arrow, line = ("-", "->", "-") if ascii_only else ("·", "→", "─")
-    titles = _titles(record, dot, arrow, verified)
+    titles = _titles(record, dot, arrow, verified, newest)
     title = next((title for title in titles if cell_len(title) + 4 <= width), titles[-1])
     row = clip([(line * 2, "edge"), (f" {title} ", "heading")], width, ascii_only)
     return [*row, (line * (width - row_width(row)), "edge")]
@@ -91,12 +100,19 @@ def not_kept(
     expanded = sum(dropped.expanded for dropped in tree.dropped)
     summary = f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "")
     mark = marks(ascii_only)[NodeState.DROPPED]
-    rest = [dropped for index, dropped in enumerate(tree.dropped) if index not in shown]
-    best = sorted(rest, key=lambda dropped: -dropped.value)[:8]
+    best = [tree.dropped[node - len(tree.tokens)] for node in best_dropped(record, shown)]
     parts: list[Row] = [
         [(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best
     ]
     return fitting([clip([(summary, "label")], width, ascii_only), *parts], width)
+
+
+def best_dropped(record: RoundRecord, shown: frozenset[int] = frozenset()) -> list[int]:
+    """Numbers of the best candidates that are not in the picture, in the order `not_kept` names them."""
+    tree = record.tree
+    rest = [index for index in range(len(tree.dropped)) if index not in shown]
+    best = sorted(rest, key=lambda index: -tree.dropped[index].value)[:8]
+    return [len(tree.tokens) + index for index in best]
 
 
 def why_this_size(record: RoundRecord, width: int, ascii_only: bool = False) -> Row:
@@ -119,10 +135,12 @@ def _expected(sizing: SizingRecord, rows: int) -> str:
     return f"expected {sizing.expected:.1f} tokens in {sizing.ms:.0f} ms, plain 1 in {sizing.plain_ms:.0f}"
 
 
-def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool) -> list[str]:
+def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool, newest: int | None) -> list[str]:
     """What happened in this round, the longest wording first."""
     name = "draft tree"
     tokens = f"{len(record.new)} token" + "s" * (len(record.new) != 1)
+    if newest is not None:
+        return _rewound(record, dot, arrow, tokens, newest)
     if record.index == 0:
         return [f"{name} {dot} prefill {dot} the target's first token", f"prefill {dot} first token"]
     kept = len(record.tree.tokens) - 1
@@ -141,4 +159,25 @@ def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool) -> list[s
         f"{this} {counts} {sum_up}",
         f"{this} {sum_up}",
         f"{this} {tokens}",
+    ]
+
+
+def _rewound(record: RoundRecord, dot: str, arrow: str, tokens: str, newest: int) -> list[str]:
+    """The same of an earlier round; every wording says that it is one."""
+    if record.index == 0:
+        return [
+            f"rewound {dot} prefill of {newest} rounds {dot} the target's first token",
+            "rewound: prefill",
+        ]
+    this = f"rewound {dot} round {record.index} of {newest}"
+    kept = len(record.tree.tokens) - 1
+    if kept == 0:
+        return [f"{this} {dot} nothing drafted {arrow} {tokens}", this]
+    bonus = " + 1 bonus" if record.bonus is not None else ", cut"
+    sum_up = f"{record.accepted} accepted{bonus} = {tokens}"
+    return [
+        f"{this} {dot} {kept} kept {arrow} {sum_up}",
+        f"{this} {dot} {sum_up}",
+        f"{this} {dot} {tokens}",
+        this,
     ]

@@ -91,3 +91,8 @@ def by_score(tree: TreeRecord, nodes: Iterable[int]) -> list[int]:
 def bonus_text(record: RoundRecord) -> bytes | None:
     """Bytes of the target's own token; None when the cut removed it."""
     return None if record.bonus is None else record.texts[record.bonus]
+
+
+def own_token(record: RoundRecord) -> int:
+    """The number of the target's own token: it comes after the kept nodes and the dropped ones."""
+    return len(record.tree.tokens) + len(record.tree.dropped)

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from eagle_chat.events import SessionInfo
@@ -72,6 +73,11 @@ class ChatScreen(Screen[None]):
         yield Footer(compact=True)
         yield Static("", id="too-small", markup=False)
 
+    @property
+    def focus_chain(self) -> list[Widget]:
+        """Tab leads from the prompt to the tree first."""
+        return sorted(super().focus_chain, key=lambda widget: widget is not self.tree_view)
+
     def on_mount(self) -> None:
         """Nothing has happened yet."""
         self.transcript.note(WELCOME)
@@ -100,8 +106,8 @@ class ChatScreen(Screen[None]):
             self.transcript.lighten()
         if not picture:
             return
-        if reply.newest is not None:
-            self.tree_view.show(reply.newest)
+        if reply.rounds:
+            self.tree_view.follow(reply.rounds)
         self.gauge.show(
             reply.statistics,
             plain_tokens_per_second=figures.plain_speed,

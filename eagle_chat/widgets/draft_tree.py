@@ -1,19 +1,24 @@
 """The draft tree of one round, painted line by line; what stands where is decided in `eagle_chat.layout`."""
 
+import sys
+from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Size
+from textual.geometry import Region, Size, Spacing
 from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
-from eagle_chat.layout import dendrogram, ladder
-from eagle_chat.layout.rows import ROLES, Row, heading, legend, row_text
+from eagle_chat.layout import dendrogram
+from eagle_chat.layout.cells import Cell, cell_at, next_node
+from eagle_chat.layout.picture import Picture
+from eagle_chat.layout.rows import ROLES, Row, row_text
 from eagle_chat.records import RoundRecord
-from eagle_chat.widgets.painting import role_styles, to_strip
+from eagle_chat.rewinding import Rewinding
+from eagle_chat.widgets.painting import reversed_at, role_styles, to_strip
 
 View = Literal["auto", "ladder", "dendrogram"]
 VIEWS: tuple[View, ...] = ("auto", "ladder", "dendrogram")
@@ -25,15 +30,31 @@ PREFIX = "draft-tree--"
 
 
 class DraftTreeView(ScrollView, can_focus=True):
-    """Shows a round's draft tree: a heading, the tree, a legend. Only the tree scrolls."""
+    """Shows a round's draft tree: a heading, the tree, below it words. Only the tree scrolls.
+
+    A node can be selected and explained, and earlier rounds of a reply that is followed can be looked at.
+    """
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {PREFIX + role for role in ROLES}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "t", "cycle_view", "Tree view", id="draft_tree.view", tooltip="Automatic, ladder, dendrogram"
-        ),
-    ]
+        Binding("t", "cycle_view", "view", id="draft_tree.view",
+                tooltip="of the tree: automatic, ladder, dendrogram"),
+        Binding("up,k", "select(-1)", "node", id="draft_tree.up", key_display="↑↓",
+                tooltip="select a node and read why it ended as it did; or click it"),
+        Binding("down,j", "select(1)", "node", id="draft_tree.down", show=False,
+                tooltip="select a node and read why it ended as it did; or click it"),
+        Binding("left,comma", "step(-1)", "round", id="draft_tree.earlier", key_display="←→",
+                tooltip="an earlier round of the newest reply; decoding goes on"),
+        Binding("right,full_stop", "step(1)", "round", id="draft_tree.later", show=False,
+                tooltip="the next round; after the last one the tree is live again"),
+        Binding("left_square_bracket", "step(-10)", "ten rounds back", id="draft_tree.ten_earlier",
+                show=False),
+        Binding("right_square_bracket", "step(10)", "ten rounds on", id="draft_tree.ten_later", show=False),
+        Binding("home", "first", "first round", id="draft_tree.first", show=False),
+        Binding("escape,end", "live", "live", id="draft_tree.live", key_display="esc",
+                tooltip="the newest round, no node selected"),
+    ]  # fmt: skip
     DEFAULT_CSS = """
     DraftTreeView {
         height: 1fr;
@@ -72,13 +93,33 @@ class DraftTreeView(ScrollView, can_focus=True):
         self.verified = True
         self._deepest = 0
         self._rows: list[Row] = []
+        self.node: int | None = None  # selected, numbered as in `layout.cells`
+        self._rewinding = Rewinding()
         self._heading: Row = []
-        self._legend: Row = []
+        self._foot: list[Row] = []
+        self._picture: Picture | None = None
+        self._cells: list[Cell] | None = None  # made when a node is pointed at
         self._strips: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
 
     def show(self, record: RoundRecord | None, verified: bool = True) -> None:
         """Draw this round; with `verified` False as it was before the target's verdict."""
+        self._rewinding = Rewinding()
+        self._draw_round(record, verified)
+
+    def follow(self, rounds: Sequence[RoundRecord]) -> None:
+        """Draw the newest of a reply's rounds, unless one is held. Call again as they grow."""
+        self._rewinding.follow(rounds)
+        if self._rewinding.held:
+            self._count_on()
+        else:
+            self._draw_round(self._rewinding.record, verified=True)
+
+    def _draw_round(self, record: RoundRecord | None, verified: bool) -> None:
+        if record is not self.record:
+            self.node = None
+            if record is None or self.record is None:
+                self.call_after_refresh(self.refresh_bindings)
         self.record = record
         self.verified = verified
         # the deepest tree so far decides between the views, or they would alternate from round to round
@@ -98,11 +139,52 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def text(self) -> str:
         """The whole picture as plain text."""
-        return "\n".join(row_text(row).rstrip() for row in (self._heading, *self._rows, self._legend) if row)
+        return "\n".join(row_text(row).rstrip() for row in (self._heading, *self._rows, *self._foot) if row)
 
     def action_cycle_view(self) -> None:
         """Go to the next view."""
         self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+
+    def action_select(self, step: int) -> None:
+        """Select the next node as one reads, or the one before."""
+        self._select(next_node(self._picture_cells(), self.node, step))
+
+    def action_step(self, rounds: int) -> None:
+        """Look at an earlier or a later round."""
+        if self._rewinding.step(rounds):
+            self._moved()
+
+    def action_first(self) -> None:
+        """Look at the prefill."""
+        if self._rewinding.step(-sys.maxsize):
+            self._moved()
+
+    def action_live(self) -> None:
+        """Back to the newest round, with nothing selected."""
+        self.node = None
+        self._rewinding.release()
+        self._moved()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer only what does something now; other keys are for the screen."""
+        if action == "live":
+            return self._rewinding.held or self.node is not None
+        if action == "select":
+            return self.record is not None
+        return self._rewinding.following or action not in ("step", "first")
+
+    def on_click(self, event: events.Click) -> None:
+        """Select what stands there, or nothing."""
+        place = event.get_content_offset(self)
+        if place is None or self.record is None:
+            return
+        x, y = place + self.scroll_offset - (0, bool(self._heading))
+        cell = cell_at(self._picture_cells(), y, x) if place.y < self.size.height - len(self._foot) else None
+        self._select(cell.node if cell else None)
+
+    def watch_has_focus(self, has_focus: bool) -> None:
+        super().watch_has_focus(has_focus)
+        self._arrange()
 
     def watch_view(self) -> None:
         self._arrange()
@@ -122,23 +204,57 @@ class DraftTreeView(ScrollView, can_focus=True):
         if not self._styles:
             self._styles = role_styles(self, PREFIX, ROLES)
         width, height = self.size
-        above, below = bool(self._heading), bool(self._legend)
+        above, below = bool(self._heading), len(self._foot)
         if above and y == 0:
             return self._fixed(-1, self._heading, width)
-        if below and y == height - 1:
-            return self._fixed(-2, self._legend, width)
+        if y >= height - below:
+            place = y - height + below
+            return self._fixed(-2 - place, self._foot[place], width)
         x, top = self.scroll_offset
         index = y - above + top
         if not 0 <= index < len(self._rows):
             return Strip.blank(width, self.rich_style)
         if index not in self._strips:
-            self._strips[index] = to_strip(self._rows[index], self._styles)
+            self._strips[index] = self._tree_line(index)
         return self._strips[index].crop_extend(x, x + width, self.rich_style)
+
+    def _tree_line(self, index: int) -> Strip:
+        strip = to_strip(self._rows[index], self._styles)
+        cell = self._selected_cell()
+        return reversed_at(strip, cell.x, cell.width) if cell and cell.row == index else strip
 
     def _fixed(self, key: int, row: Row, width: int) -> Strip:
         if key not in self._strips:
             self._strips[key] = to_strip(row, self._styles)
         return self._strips[key].crop_extend(0, width, self.rich_style)
+
+    def _select(self, node: int | None) -> None:
+        """Mark a node and stay at its round: while a reply runs, the next one comes in a moment."""
+        self.node = node
+        if node is not None:
+            self._rewinding.hold()
+        self._arrange()
+        self.refresh_bindings()
+        if cell := self._selected_cell():
+            above = int(bool(self._heading))
+            region = Region(cell.x, cell.row + above, cell.width, 1)
+            self.scroll_to_region(region, spacing=Spacing(above, 0, len(self._foot), 0), animate=False)
+
+    def _moved(self) -> None:
+        """Another round is looked at because somebody wants to."""
+        self._draw_round(self._rewinding.record or self.record, self.verified)
+        self.refresh_bindings()
+
+    def _picture_cells(self) -> list[Cell]:
+        """Where the nodes stand."""
+        if self._cells is None and self._picture is not None:
+            self._cells = self._picture.cells()
+        return self._cells or []
+
+    def _selected_cell(self) -> Cell | None:
+        if self.node is None:
+            return None
+        return next((cell for cell in self._picture_cells() if cell.node == self.node), None)
 
     def _arrange(self) -> None:
         """Lay the record out for the present size; nothing to do while hidden."""
@@ -146,25 +262,29 @@ class DraftTreeView(ScrollView, can_focus=True):
         if not width or not height:
             return
         self._strips.clear()
-        self._heading, self._legend, self._rows = [], [], []
-        needed = 0
+        self._picture = self._cells = None
+        self._heading, self._foot = [], []
         if self.record is None:
             self._rows = [[(f" {EMPTY}", "label")]]
+            self.virtual_size = Size(0, 1)
         else:
-            needed = self._draw(self.record, width, height)
-        fixed = bool(self._heading) + bool(self._legend)
-        self.virtual_size = Size(needed if needed > width else 0, len(self._rows) + fixed)
+            picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.verified)
+            self._draw(picture)
         self.refresh()
 
-    def _draw(self, record: RoundRecord, width: int, height: int) -> int:
-        """Fill heading, tree and legend; returns the columns that the tree takes at least."""
-        if height >= 3:
-            self._heading = heading(record, width, self.ascii_only, self.verified)
-        if height >= 6:
-            self._legend = legend(width, self.ascii_only)
-        if self.shown_view == "ladder":
-            self._rows = ladder.layout(record, width, self.ascii_only, self.verified)
-            return 0
-        rows = height - bool(self._heading) - bool(self._legend)
-        self._rows = dendrogram.layout(record, width, rows, self.ascii_only, self.verified)
-        return dendrogram.width_needed(record)
+    def _draw(self, picture: Picture) -> None:
+        self._picture = picture
+        self._heading = picture.heading(self._rewinding.newest)
+        self._rows = picture.tree()
+        closer = self.has_focus or self._rewinding.held or self.node is not None
+        self._foot = picture.words(self.node, len(self._rows)) if closer else picture.legend()
+        needed = picture.columns()
+        fixed = bool(self._heading) + len(self._foot)
+        self.virtual_size = Size(needed if needed > picture.width else 0, len(self._rows) + fixed)
+
+    def _count_on(self) -> None:
+        """Only the heading of a round that is held changes while more of them come."""
+        if self._picture is not None:
+            self._heading = self._picture.heading(self._rewinding.newest)
+            self._strips.pop(-1, None)
+            self.refresh()

@@ -7,6 +7,8 @@ from textual.widget import Widget
 
 from eagle_chat.layout.rows import Row
 
+REVERSED = Style(reverse=True)
+
 
 def role_styles(widget: Widget, prefix: str, roles: tuple[str, ...]) -> dict[str, Style]:
     """The style of every role under the current theme."""
@@ -16,3 +18,10 @@ def role_styles(widget: Widget, prefix: str, roles: tuple[str, ...]) -> dict[str
 def to_strip(row: Row, styles: dict[str, Style]) -> Strip:
     """The row as cells. Text goes in as it is: nothing in it is markup."""
     return Strip([Segment(text, styles[role]) for text, role in row if text])
+
+
+def reversed_at(strip: Strip, x: int, width: int) -> Strip:
+    """The strip with some cells in reverse video, which needs no colour."""
+    end = x + width
+    middle = strip.crop(x, end).apply_style(REVERSED)
+    return Strip.join([strip.crop(0, x), middle, strip.crop(end)])

@@ -157,6 +157,7 @@ def test_a_long_ladder_scrolls_under_its_heading() -> None:
         path = [deepest]
         while path[0]:
             path.insert(0, record.tree.parents[path[0]])
+        pilot.app.set_focus(None)  # who looks closer gets other words there
         tree.show(verdict(3, record.tree, tuple(path), b" end"))
         await pilot.pause()
         assert "★end" not in "".join(painted(tree))
@@ -224,5 +225,55 @@ def test_hidden_costs_nothing() -> None:
         tree.display = True
         await pilot.pause()
         assert "round 7" in painted(tree)[0]
+
+    run(check)
+
+
+def test_the_cursor_scrolls_the_tree() -> None:
+    """A selected node below the last row, under the words about it, or out of sight to the right."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        for view in ("ladder", "dendrogram"):
+            tree.view = view
+            tree.show(random_round(60, 5, depth=12, beam=2))
+            await pilot.pause()
+            for _ in range(40):
+                await pilot.press("down")
+                await pilot.pause()
+                lines = [tree.render_line(y) for y in range(1, tree.size.height)]
+                assert any(segment.style and segment.style.reverse for line in lines for segment in line)
+                assert all(line.cell_length == tree.size.width for line in lines)
+
+    run(check, (60, 9))
+
+
+def test_a_selection_does_not_move_the_tree() -> None:
+    """A node that is folded away by the words about it, as they take rows from the tree."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        tree.show(example_round_60())
+        await pilot.pause()
+        before = painted(tree)[1:15]
+        await pilot.press("down")
+        await pilot.pause()
+        after = painted(tree)[1:15]
+        assert [line[:100].rstrip() for line in after] == [line[:100].rstrip() for line in before]
+
+    run(check, (120, 20))
+
+
+def test_hidden_verdict_hidden_words() -> None:
+    """Step mode that gives the verdict away below the tree; a selection kept for the next round."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        tree.show(example_round(), verified=False)
+        await pilot.press("down")
+        await pilot.pause()
+        assert "has not looked" in tree.text()
+        assert "got 4" not in tree.text()
+        tree.show(example_round(8))
+        await pilot.pause()
+        assert tree.node is None
+        assert "got 4" in tree.text()
 
     run(check)
