@@ -31,6 +31,10 @@ QuestionFiles = Annotated[
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")]
 TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")]
 
+Theme = Annotated[
+    str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
+]
+
 
 class _Commands(TyperGroup):
     """Knows a prompt from a misspelt command."""
@@ -64,9 +68,7 @@ def _print_version(asked: bool) -> None:
 def chat(
     ctx: typer.Context,
     options: Options,
-    theme: Annotated[
-        str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
-    ] = None,
+    theme: Theme = None,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
@@ -109,6 +111,25 @@ def run(
     from eagle_chat.headless import run as run_headless
 
     raise typer.Exit(run_headless(options, Job(read_prompt(prompt), as_json, trace, compare)))
+
+
+@cli.command()
+def replay(
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")
+    ],
+    speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
+    step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
+    theme: Theme = None,
+) -> None:
+    """Replay what `eagle-chat run --trace` recorded, round by round: no model, no GPU.
+
+    Two traces race each other on one clock. Where standard output is no terminal the text is printed.
+    """
+    from eagle_chat.replay import Job
+    from eagle_chat.replay import replay as run_replay
+
+    raise typer.Exit(run_replay(Job(files, speed, step, theme)))
 
 
 @cli.command()

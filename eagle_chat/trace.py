@@ -104,8 +104,7 @@ def open_trace(path: Path | None) -> Iterator[IO[str] | None]:
 def read_trace(path: Path) -> Trace:
     """Raises EagleChatError naming file and line for anything that is no trace of this version."""
     try:
-        # Not splitlines: a string in JSON may hold other characters that end a line.
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        lines = _lines(path)
     except (OSError, UnicodeDecodeError) as error:
         raise EagleChatError(f"the trace {path} cannot be read ({error})") from None
     values = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
@@ -125,14 +124,28 @@ def read_trace(path: Path) -> Trace:
     return Trace(values[0], info, prompt_tokens, rounds, summary)
 
 
+def _lines(path: Path) -> list[str]:
+    """All lines, but not a last one that was being written when the recording was cut off."""
+    data = path.read_bytes()
+    finished, _, last = data.rpartition(b"\n")
+    whole = data if not finished or _value(last) is not None else finished
+    # Not splitlines: a string in JSON may hold other characters that end a line.
+    return whole.decode("utf-8").split("\n")
+
+
 def _parse(path: Path, number: int, line: str) -> dict[str, Any]:
+    value = _value(line)
+    if value is None:
+        raise EagleChatError(f"{path}: line {number} is not a JSON object")
+    return value
+
+
+def _value(line: str | bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(line)
     except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise EagleChatError(f"{path}: line {number} is not a JSON object")
-    return value
+        return None
+    return value if isinstance(value, dict) else None
 
 
 def _round(value: dict[str, Any]) -> RoundRecord:

@@ -33,6 +33,15 @@ TREE: Rows = [
     ("★ target's own", "the bonus, what the model says where no draft fits: every round ends with one"),
     ("nn/mm", "the drafter's and the model's probability, percent"),
 ]
+REPLAY: Rows = [
+    ("time", "the engine's clock, as it was recorded: drafting, verifying and what lies between"),
+    ("slow motion", "where a round takes a quarter of a second or more, its tree appears before the verdict"),
+    ("underlined", "what the newest round wrote"),
+    ("notable round", "a tree of three or more levels accepted to the bottom; two or more tokens accepted "
+        "along a path that leaves the drafter's first choices; a miss where the drafter was at least 50 % "
+        "sure; drafting that begins to rest"),
+    ("two traces", "both clocks start together, each run keeps its own pace"),
+]  # fmt: skip
 PROMISE = (
     "Drafting does not change the text: same seed, same text, in fp32 to the last token. In half precision "
     "two runs may part where two tokens are nearly tied. ctrl+r shows it."
@@ -46,9 +55,10 @@ class HelpScreen(ModalScreen[None]):
         Binding("escape,f1,question_mark,q", "dismiss", "close", id="help.close"),
     ]
 
-    def __init__(self, *sections: tuple[str, Iterable[BindingType]]) -> None:
+    def __init__(self, *sections: tuple[str, Iterable[BindingType]], replay: bool = False) -> None:
         super().__init__()
         self._sections = sections
+        self._replay = replay
 
     def compose(self) -> ComposeResult:
         """One scrolling page."""
@@ -57,6 +67,8 @@ class HelpScreen(ModalScreen[None]):
             page.border_subtitle = "esc closes"
             for title, bindings in self._sections:
                 yield from _section(title, _keys(bindings))
+            if self._replay:
+                yield from _section("What is replayed", REPLAY)
             yield from _section("The numbers", NUMBERS)
             yield from _section("The tree", TREE)
             yield Static(Content(PROMISE), classes="help-title")
@@ -81,5 +93,7 @@ def _keys(bindings: Iterable[BindingType]) -> Rows:
 
 
 def _names(binding: Binding) -> str:
-    names = {"escape": "esc", "question_mark": "?"}
+    names = {"escape": "esc", "question_mark": "?", "comma": ",", "full_stop": "."}
+    names |= {"left_square_bracket": "[", "right_square_bracket": "]"}
+    names |= {"minus": "-", "plus": "+", "equals_sign": "="}
     return ", ".join(names.get(key, key) for key in binding.key.split(","))

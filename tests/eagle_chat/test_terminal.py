@@ -27,7 +27,9 @@ sys.exit(run_app(make, theme=None, title="test"))
 """
 
 
-def in_terminal(folder: Path, *arguments: str, keys: list[tuple[str, bytes]]) -> tuple[int, str]:
+def in_terminal(
+    folder: Path, *arguments: str, keys: list[tuple[str, bytes]], program: tuple[str, ...] = ("-c", PROGRAM)
+) -> tuple[int, str]:
     """Run the program; send each of `keys` once its text was drawn. Returns exit code and all output."""
     terminal, theirs = pty.openpty()
     environment = os.environ | {
@@ -36,7 +38,7 @@ def in_terminal(folder: Path, *arguments: str, keys: list[tuple[str, bytes]]) ->
         "COLUMNS": "100",
         "LINES": "30",
     }
-    command = [sys.executable, "-c", PROGRAM, *arguments]
+    command = [sys.executable, *program, *arguments]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     output = b""

@@ -1,0 +1,47 @@
+"""One recorded reply, round by round."""
+
+from collections.abc import Iterable
+
+from textual.containers import Container
+from textual.widget import Widget
+
+from eagle_chat.screens.chat import SMALL_TREE
+from eagle_chat.screens.player import UNVERIFIED, PlayerScreen
+from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.gauge import Gauge
+from eagle_chat.widgets.recorded_reply import RecordedReply
+from eagle_chat.widgets.transcript import Transcript, UserMessage
+
+
+class ReplayScreen(PlayerScreen):
+    """The layout of the chat, with the place in the recording where the prompt was."""
+
+    AUTO_FOCUS = "#tree"
+
+    def parts(self) -> Iterable[Widget]:
+        """Conversation, tree and gauge; the style sheet places them as in the chat."""
+        replay = self.player.replays[0]
+        info = replay.trace.info
+        self.set_class(info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu"), "-small-tree")
+        self.status.loaded(info, replay.trace.header["seed"])
+        self.transcript = Transcript(id="transcript")
+        self.tree_view = DraftTreeView(id="tree")
+        self.gauge = Gauge(id="gauge")
+        self.reply = RecordedReply()
+        yield Container(self.transcript, self.tree_view, self.gauge, id="main")
+
+    def on_mount(self) -> None:
+        """The prompt is there from the start."""
+        page = self.transcript.query_one(".page")
+        page.mount(UserMessage(self.player.replays[0].trace.header["prompt"]), self.reply)
+
+    def paint(self) -> None:
+        """Show the moment the player is at."""
+        replay, frame = self.player.replays[0], self.player.frame()
+        trace = replay.trace
+        self.reply.show(replay, frame)
+        under_way = self.player.unverified()
+        self.tree_view.show(under_way or frame.record, verified=under_way is None)
+        cached = (trace.prompt_tokens + frame.statistics.new_tokens, trace.info.context)
+        self.gauge.show(frame.statistics, kv=cached)
+        self.say(UNVERIFIED if under_way else frame.notable or "")
