@@ -19,11 +19,11 @@ ALIAS = "smollm2-135m"
 
 # One prompt for each kind of the paper's tasks, and what τ may not fall below (the mean is held tighter).
 PROMPTS = {
-    "chat": ("I am moving to a small town next month. What should I find out about it before I go?", 2.4),
-    "code": ("Write a Python function that counts the vowels in a string.", 2.3),
-    "maths": ("Tom has 12 marbles. He gives 3 to each of 2 friends. How many does he keep? Explain.", 1.8),
-    "instruction": ("List five things to check before a long car journey.", 1.9),
-    "question": ("Why is the sky blue?", 1.7),
+    "chat": ("I am moving to a small town next month. What should I find out about it before I go?", 2.7),
+    "code": ("Write a Python function that counts the vowels in a string.", 2.7),
+    "maths": ("Tom has 12 marbles. He gives 3 to each of 2 friends. How many does he keep? Explain.", 1.9),
+    "instruction": ("List five things to check before a long car journey.", 2.0),
+    "question": ("Why is the sky blue?", 1.8),
     "summary": (
         "Shorten this: The old bridge over the river was closed on Monday after engineers found cracks in "
         "two of its pillars. The town council said repairs would take at least six weeks and that buses "
@@ -31,7 +31,7 @@ PROMPTS = {
         1.3,
     ),
 }
-FLOOR = 2.15  # of the mean; 2.30 was measured
+FLOOR = 2.3  # of the mean; 2.49 was measured
 
 
 def test_the_shipped_head_is_accepted_often_enough() -> None:
