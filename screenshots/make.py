@@ -24,13 +24,15 @@ from eagle_chat.trace import Trace, read_trace
 
 HERE = Path(__file__).parent
 TRACES = HERE / "traces"
-SKY, PLANETS = "Why is the sky blue?", "List the planets of the solar system with one fact each."
+CODE = "Write a Python function that reverses a list, and explain it."
+PLANETS = "List the planets of the solar system with one fact each."
 RECORDINGS = {
-    "chat": (SKY, "eagle2"),
+    "chat": (CODE, "eagle2"),
     "drafted": (PLANETS, "eagle2"),
     "plain": (PLANETS, "none"),
 }  # prompt, method
 EARLIEST = 20  # round at which a picture of a reply under way may be taken
+TELLING = 3  # drafts accepted in it
 FONT = "DejaVu Sans Mono"
 
 
@@ -76,7 +78,7 @@ class RecordedSession:
             if (
                 self.plain is None
                 and done.record.index >= EARLIEST
-                and done.record.accepted == self.info.depth
+                and done.record.accepted >= TELLING
             ):
                 stop.wait()  # a telling round: the reply stands still, until it is stopped
                 break
