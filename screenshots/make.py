@@ -75,11 +75,7 @@ class RecordedSession:
         yield Prefill(trace.prompt_tokens, trace.prompt_tokens)
         for done in trace.rounds:
             yield done
-            if (
-                self.plain is None
-                and done.record.index >= EARLIEST
-                and done.record.accepted >= TELLING
-            ):
+            if self.plain is None and done.record.index >= EARLIEST and done.record.accepted >= TELLING:
                 stop.wait()  # a telling round: the reply stands still, until it is stopped
                 break
         yield Finished(trace.summary["text"], trace.summary, again)
