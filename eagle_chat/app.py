@@ -6,20 +6,19 @@ import time
 from collections.abc import Iterable
 from typing import ClassVar
 
-from textual.app import App, SystemCommand
+from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-import themes
 from eagle_chat.engine_feed import EngineFeed
-from eagle_chat.errors import UsageError
 from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.reply import Reply
-from eagle_chat.screens.chat import HEIGHTS, WIDTHS, ChatScreen
+from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.terminal import stderr_to_log
+from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.prompt import Prompt
@@ -30,13 +29,11 @@ QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
 QUIT_WAIT = 0.5  # seconds the engine gets to end its round when the app closes
 
 
-class EagleChatApp(App[None]):
+class EagleChatApp(ThemedApp):
     """Owns the worker and decides what a key does now; the feed and the screens show what comes back."""
 
     CSS_PATH = "app.tcss"
     TITLE = "eagle-chat"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+r", "compare", "compare", id="app.compare", key_display="^r",
                 tooltip="the last prompt again, without drafting, side by side"),
@@ -53,8 +50,7 @@ class EagleChatApp(App[None]):
         self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
         budget: FrameBudget | None = None,
     ) -> None:  # fmt: skip
-        # Textual answers NO_COLOR with grey unless it starts out with the terminal's own colours
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        super().__init__(theme)
         self.worker = Worker(make_session)
         self.chat = ChatScreen(title)
         self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
@@ -62,12 +58,6 @@ class EagleChatApp(App[None]):
         self._leaving = False
         self._queued: str | None = None
         self._interrupted = -QUIT_TWICE
-        self._choose_theme(theme)
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Colours of the tree for themes that do not name them."""
-        defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
-        return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
 
     def get_default_screen(self) -> Screen[None]:
         """The chat."""
@@ -241,15 +231,6 @@ class EagleChatApp(App[None]):
             prompt, self._queued = self._queued, None
             self.chat.prompt_bar.hint("")
             self._ask(prompt)
-
-    def _choose_theme(self, theme: str | None) -> None:
-        for each in themes.load_themes():
-            self.register_theme(each.to_textual())
-        if theme is not None and theme not in self.available_themes:
-            raise UsageError(
-                f"No theme called '{theme}'; there are {', '.join(sorted(self.available_themes))}."
-            )
-        self.theme = "ansi-dark" if self.no_color else theme or "eagle-dark"
 
 
 def run_app(make_session: SessionFactory, *, theme: str | None, title: str) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.errors import UsageError
 from eagle_chat.events import Loading
-from eagle_chat.options import Method, Options
+from eagle_chat.options import WITH_HEAD, Method, Options
 
 if TYPE_CHECKING:
     from eagle_chat.bench_asking import Contender
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 METHODS = (*(method.value for method in Method), TRANSFORMERS, TRANSFORMERS_PLD)
 
-_WITH_HEAD = (Method.EAGLE2.value, Method.EAGLE3.value)
-_NAMED_BY_HEAD = (*_WITH_HEAD, Method.DRAFT_MODEL.value)  # --head can name only one of them
+# --head can name only one of them
+_NAMED_BY_HEAD = tuple(method.value for method in (*WITH_HEAD, Method.DRAFT_MODEL))
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def load(
     from eagle_chat.loading import load_session
 
     method = _sized_by_options(names)
-    if method in (None, *_WITH_HEAD):
+    if method in (None, *WITH_HEAD):
         _check_head(options, method or Method.EAGLE2.value, progress)
     session = load_session(
         replace(options, method=Method(method) if method else None), progress, watched=False

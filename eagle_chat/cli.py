@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, TextIO
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
@@ -80,9 +79,11 @@ def chat(
     """
     if ctx.invoked_subcommand is not None:
         return
-    if _is_terminal(sys.stdin) and _is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb":
+    from eagle_chat.terminal import has_screen, is_terminal
+
+    if has_screen():
         raise typer.Exit(_open_app(options, theme))
-    if _is_terminal(sys.stdin):
+    if is_terminal(sys.stdin):
         raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
     from eagle_chat.headless import Job, read_prompt
     from eagle_chat.headless import run as run_headless
@@ -261,11 +262,6 @@ def train(  # noqa: PLR0913 - one for each option
         out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
     )
     raise typer.Exit(run_training(options, job))
-
-
-def _is_terminal(stream: TextIO | None) -> bool:
-    """A stream that was closed before we started is None."""
-    return stream is not None and stream.isatty()
 
 
 def _open_app(options: Options, theme: str | None) -> int:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.catalogue import chat_template
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
-from eagle_chat.options import Method, Options
+from eagle_chat.options import WITH_HEAD, Method, Options
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ class TreeSize:
     depth: int
     beam: int
 
-
-# The methods whose drafts come from a head, and grow into a tree.
-_WITH_HEAD = (Method.EAGLE2, Method.EAGLE3)
 
 # A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
 _ON_GPU = {
@@ -124,7 +121,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     dtype = pick_dtype(options.dtype.value, device)
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    sized = sized and method in _WITH_HEAD and not _given_size(options)
+    sized = sized and method in WITH_HEAD and not _given_size(options)
     largest = _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
     size = largest if sized else _tree_size(options, method, device)
     location = find_target(options.model, progress)
@@ -189,7 +186,7 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         raise UsageError(f"--head has no use with --method {method}: leave one of them out")
     if method is Method.DRAFT_MODEL and not options.head:
         raise UsageError("--method draft-model needs the small model: name it with --head")
-    if method is not None and method not in _WITH_HEAD:
+    if method is not None and method not in WITH_HEAD:
         return method, None, []
     head = find_head(options.head, options.model, (method or Method.EAGLE2).value, progress)
     if head:
@@ -222,7 +219,7 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
 
     given = _given_size(options)
     tree = {"nodes", "depth", "beam"}
-    usable = {Method.NONE: set(), **dict.fromkeys(_WITH_HEAD, tree)}.get(method, {"depth"})
+    usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
     for name in given:
         if name not in usable:
             shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
@@ -230,7 +227,7 @@ def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSi
     if method is Method.NONE:
         return TreeSize(0, 0, 0)
     size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
-    if method not in _WITH_HEAD:
+    if method not in WITH_HEAD:
         return replace(size, nodes=size.depth)
     check_tree_size(size.nodes, size.depth, size.beam)
     return size
@@ -252,7 +249,7 @@ def _drafters(
 ) -> dict[str, Drafter]:
     from engine import DraftModel, PromptLookup, load_model, make_target
 
-    if method in _WITH_HEAD:
+    if method in WITH_HEAD:
         assert head is not None
         return {method.value: _eagle2(options, head, target, size)}
     if method is Method.PLD:

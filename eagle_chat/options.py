@@ -27,6 +27,10 @@ class Method(StrEnum):
     DRAFT_MODEL = "draft-model"
 
 
+WITH_HEAD = (Method.EAGLE2, Method.EAGLE3)
+"""Methods whose drafts come from a head, and grow into a tree."""
+
+
 class HeadKind(StrEnum):
     """Methods whose heads can be trained."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from eagle_chat.errors import EagleChatError
 from eagle_chat.events import RoundDone, SessionInfo
-from eagle_chat.records import TreeRecord
+from eagle_chat.records import SizingRecord, TreeRecord
 from eagle_chat.trace import Trace, read_trace
 
 
@@ -83,13 +83,12 @@ def _sound_tree(tree: TreeRecord) -> bool:
         and all(len(column) == nodes and _numbers(column) for column in columns)
         and all(0 <= each.parent < nodes + at for at, each in enumerate(tree.dropped))
         and _numbers(number for each in tree.dropped for number in (each.confidence, each.value))
-        and (tree.sizing is None or _sound_sizing(tree))
+        and _sound_sizing(tree.sizing)
     )
 
 
-def _sound_sizing(tree: TreeRecord) -> bool:
-    sizing = tree.sizing
-    return sizing is not None and _numbers((sizing.expected, sizing.ms, sizing.plain_ms))
+def _sound_sizing(sizing: SizingRecord | None) -> bool:
+    return sizing is None or _numbers((sizing.expected, sizing.ms, sizing.plain_ms))
 
 
 def _is_path(path: tuple[int, ...], tree: TreeRecord) -> bool:

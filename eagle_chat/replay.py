@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, UsageError
 from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import AS_RECORDED, SPEEDS, Player, Replay
 from eagle_chat.streams import check_output, write
+from eagle_chat.terminal import has_screen
 from eagle_chat.visible import visible
 
 MOST_FILES = 2
@@ -37,17 +37,12 @@ def replay(job: Job) -> int:
     check_output()
     replays = [Replay(load_recording(path)) for path in job.files]
     names = [path.name for path in job.files]
-    if not _has_screen():
+    if not has_screen():
         return _print(replays, names)
     from eagle_chat.replay_app import run_replay_app
 
     player = Player(replays, speed=job.speed, playing=not job.paused)
     return run_replay_app(player, names, job.theme)
-
-
-def _has_screen() -> bool:
-    streams = (sys.stdin, sys.stdout)  # one that was closed before we started is None
-    return all(each is not None and each.isatty() for each in streams) and os.environ.get("TERM") != "dumb"
 
 
 def _print(replays: Sequence[Replay], names: Sequence[str]) -> int:

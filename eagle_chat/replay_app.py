@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from textual.app import App
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
-import themes
-from eagle_chat.errors import EXIT_FAILURE, UsageError
+from eagle_chat.errors import EXIT_FAILURE
 from eagle_chat.replaying import Player
-from eagle_chat.screens.chat import HEIGHTS, WIDTHS
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.player import PlayerScreen
 from eagle_chat.screens.race import RaceScreen
 from eagle_chat.screens.replay import ReplayScreen
 from eagle_chat.terminal import stderr_to_log
+from eagle_chat.themed_app import ThemedApp
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
 
-class ReplayApp(App[None]):
+class ReplayApp(ThemedApp):
     """One trace on the layout of the chat, or two side by side."""
 
     CSS_PATH: ClassVar = ["app.tcss", "replay.tcss"]
     TITLE = "eagle-chat replay"
-    HORIZONTAL_BREAKPOINTS = WIDTHS
-    VERTICAL_BREAKPOINTS = HEIGHTS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
         Binding("q", "quit", "quit", id="app.quit"),
@@ -41,22 +36,9 @@ class ReplayApp(App[None]):
         self, player: Player, names: Sequence[str], *, theme: str | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        # Textual answers NO_COLOR with grey unless it starts out with the terminal's own colours
-        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        super().__init__(theme)
         one = len(player.replays) == 1
         self.player_screen: PlayerScreen = (ReplayScreen if one else RaceScreen)(player, names, clock)
-        for each in themes.load_themes():
-            self.register_theme(each.to_textual())
-        if theme is not None and theme not in self.available_themes:
-            raise UsageError(
-                f"No theme called '{theme}'; there are {', '.join(sorted(self.available_themes))}."
-            )
-        self.theme = "ansi-dark" if self.no_color else theme or "eagle-dark"
-
-    def get_theme_variable_defaults(self) -> dict[str, str]:
-        """Colours of the tree for themes that do not name them."""
-        defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
-        return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
 
     def get_default_screen(self) -> Screen[None]:
         """The recording."""

@@ -141,13 +141,18 @@ class Player:
         """Whether nothing is left to play."""
         return self.place == len(self._moments)
 
+    def done(self, run: int = 0) -> int:
+        """Rounds of a run that are over now."""
+        passed = (each.done for each in reversed(self._moments[: self.place]) if each.run == run)
+        return next(passed, 0)
+
     def frame(self, run: int = 0) -> Frame:
         """What a run shows now."""
-        return self.replays[run].frame(self._done(run))
+        return self.replays[run].frame(self.done(run))
 
     def unverified(self, run: int = 0) -> RoundRecord | None:
         """The round under way in slow motion: its tree is drafted, the target has not answered yet."""
-        replay, done = self.replays[run], self._done(run)
+        replay, done = self.replays[run], self.done(run)
         if not 0 < done < replay.rounds:
             return None
         record = replay.trace.rounds[done].record
@@ -206,10 +211,6 @@ class Player:
         """Faster or slower, within `SPEEDS`."""
         at = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.speed))
         self.speed = SPEEDS[max(0, min(at + steps, len(SPEEDS) - 1))]
-
-    def _done(self, run: int) -> int:
-        passed = (each.done for each in reversed(self._moments[: self.place]) if each.run == run)
-        return next(passed, 0)
 
     def _is_notable(self, place: int) -> bool:
         moment = self._moments[place - 1]

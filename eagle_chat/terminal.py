@@ -13,6 +13,16 @@ import platformdirs
 LOG_NAME = "eagle-chat.log"
 
 
+def is_terminal(stream: TextIO | None) -> bool:
+    """A stream that was closed before we started is None."""
+    return stream is not None and stream.isatty()
+
+
+def has_screen() -> bool:
+    """Whether an application can be shown and driven here."""
+    return is_terminal(sys.stdin) and is_terminal(sys.stdout) and os.environ.get("TERM") != "dumb"
+
+
 def log_path() -> Path:
     """Where warnings and tracebacks go.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 from transformers import (
@@ -20,7 +19,7 @@ from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engine.errors import UnsupportedModelError
 from engine.layer import Layer, LayerShape, RotaryTable, Slab, rms_norm
-from engine.linear import Linear, can_pack
+from engine.linear import Linear, can_pack, fused
 
 FAMILIES = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
 
@@ -107,13 +106,13 @@ def _rotary(model: PreTrainedModel, like: Tensor) -> RotaryTable:
 def _fuse(*modules: nn.Linear) -> Linear:
     """One product for all of `modules`, which get views of its weights, or nothing where it packs them."""
     weights = [module.weight.detach() for module in modules]
-    biases = [module.bias.detach() for module in modules if module.bias is not None]
-    weight = torch.cat(weights) if len(weights) > 1 else weights[0]  # [out, in]
-    fused = Linear(weight, torch.cat(biases) if biases else None)
-    for module, part in zip(modules, weight.split([len(w) for w in weights]), strict=True):
-        left = part.to("meta") if fused.packed else part
-        module.weight = nn.Parameter(left, requires_grad=module.weight.requires_grad)
-    return fused
+    biases = [None if module.bias is None else module.bias.detach() for module in modules]
+    product = fused(weights, biases)
+    sizes = [len(weight) for weight in weights]
+    left = [w.to("meta") for w in weights] if product.packed else product.weight.split(sizes)
+    for module, part in zip(modules, left, strict=True):
+        module.weight = nn.Parameter(part, requires_grad=module.weight.requires_grad)
+    return product
 
 
 def _let_go_of_the_file(model: PreTrainedModel) -> None:

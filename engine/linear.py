@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 
 import torch
@@ -43,6 +44,15 @@ class Linear:
             return self._plain
         assert self._packed is not None
         return self._packed.to_dense()
+
+
+def fused(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> Linear:
+    """One product for several that read the same input, their outputs side by side."""
+    bias = None
+    if any(part is not None for part in biases):
+        pairs = zip(biases, weights, strict=True)
+        bias = torch.cat([w.new_zeros(len(w)) if b is None else b for b, w in pairs])
+    return Linear(torch.cat(tuple(weights)) if len(weights) > 1 else weights[0], bias)
 
 
 @cache

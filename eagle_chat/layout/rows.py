@@ -152,14 +152,19 @@ def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool, newest: i
         counts = f"{sum(record.tree.drawn)} drawn {arrow} {counts}"
     if not verified:
         return [f"{name} {dot} {this} {counts} to be verified", f"{this} {kept} to be verified"]
-    bonus = " + 1 bonus" if record.bonus is not None else ", cut"
-    sum_up = f"{record.accepted} accepted{bonus} = {tokens}"
+    sum_up = _sum_up(record, tokens)
     return [
         f"{name} {dot} {this} {counts} {sum_up}",
         f"{this} {counts} {sum_up}",
         f"{this} {sum_up}",
         f"{this} {tokens}",
     ]
+
+
+def _sum_up(record: RoundRecord, tokens: str) -> str:
+    """What was accepted, and `tokens` in all."""
+    bonus = " + 1 bonus" if record.bonus is not None else ", cut"
+    return f"{record.accepted} accepted{bonus} = {tokens}"
 
 
 def _rewound(record: RoundRecord, dot: str, arrow: str, tokens: str, newest: int) -> list[str]:
@@ -173,8 +178,7 @@ def _rewound(record: RoundRecord, dot: str, arrow: str, tokens: str, newest: int
     kept = len(record.tree.tokens) - 1
     if kept == 0:
         return [f"{this} {dot} nothing drafted {arrow} {tokens}", this]
-    bonus = " + 1 bonus" if record.bonus is not None else ", cut"
-    sum_up = f"{record.accepted} accepted{bonus} = {tokens}"
+    sum_up = _sum_up(record, tokens)
     return [
         f"{this} {dot} {kept} kept {arrow} {sum_up}",
         f"{this} {dot} {sum_up}",

@@ -40,6 +40,11 @@ class Figures:
     plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
 
 
+def has_small_trees(info: SessionInfo) -> bool:
+    """A tree of few nodes leaves more room to the text; on a CPU those sized by their cost are such."""
+    return info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu")
+
+
 class ChatScreen(Screen[None]):
     """Layout follows the width: a stack up to 159 columns, two columns from 160 on."""
 
@@ -86,7 +91,7 @@ class ChatScreen(Screen[None]):
     def loaded(self, info: SessionInfo) -> None:
         """The session is there: a tree of few nodes leaves more room to the conversation."""
         self.status.loaded(info, None)
-        self.set_class(info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu"), "-small-tree")
+        self.set_class(has_small_trees(info), "-small-tree")
 
     def sent(self, text: str) -> None:
         """A prompt went to the engine. Keys still go to the prompt: nothing typed meanwhile is lost."""

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from textual.containers import Container
 from textual.widget import Widget
 
-from eagle_chat.screens.chat import SMALL_TREE
+from eagle_chat.screens.chat import has_small_trees
 from eagle_chat.screens.player import UNVERIFIED, PlayerScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.gauge import Gauge
@@ -22,7 +22,7 @@ class ReplayScreen(PlayerScreen):
         """Conversation, tree and gauge; the style sheet places them as in the chat."""
         replay = self.player.replays[0]
         info = replay.trace.info
-        self.set_class(info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu"), "-small-tree")
+        self.set_class(has_small_trees(info), "-small-tree")
         self.status.loaded(info, replay.trace.header["seed"])
         self.transcript = Transcript(id="transcript")
         self.tree_view = DraftTreeView(id="tree")

@@ -38,7 +38,7 @@ def _rounds(player: Player) -> list[str]:
     shown = []
     for run, replay in enumerate(player.replays):
         last = replay.rounds - 1
-        done, width = player.frame(run).done, len(str(last))
+        done, width = player.done(run), len(str(last))
         shown.append(f"{'round ' if not run else '· '}{max(0, done - 1):>{width}}/{last}")
     return shown
 

@@ -7,6 +7,7 @@ of the chance that the node is accepted. EAGLE-3 grows the same tree with anothe
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Protocol
 
 import torch
@@ -90,9 +91,9 @@ class Eagle2:
         """Grow, then rerank; the root alone where plain decoding is faster."""
         if self.sizing:
             self.sizing.decoding(sampler.greedy)
-        if self.sizing and self.sizing.is_resting:
-            root = torch.tensor(tokens[-1:], device=self.head.device)
-            return DraftTree(root, torch.full_like(root, -1), sizing=self.sizing.rest())
+            if self.sizing.is_resting:
+                root = DraftTree.chain(tokens[-1:], self.head.device)
+                return replace(root, sizing=self.sizing.rest())
         self._catch_up(tokens)
         growth, sizing = self._grow(Ranking(self.head, sampler, len(tokens), self.calibration))
         tree = rerank(growth, tokens[-1], sizing.nodes if sizing else self.nodes, sizing)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from engine.layer import Layer, LayerShape, RotaryTable, Slab, rms_norm
-from engine.linear import Linear
+from engine.linear import Linear, fused
 
 
 @dataclass(frozen=True)
@@ -73,8 +73,4 @@ def _fuse(tensors: dict[str, Tensor], prefix: str, names: tuple[str, ...]) -> Li
     """One product for all of `names`, whose tensors are taken out of `tensors`."""
     weights = [tensors.pop(f"{prefix}.{name}.weight") for name in names]
     biases = [tensors.pop(f"{prefix}.{name}.bias", None) for name in names]
-    bias = None
-    if any(part is not None for part in biases):
-        pairs = zip(biases, weights, strict=True)
-        bias = torch.cat([w.new_zeros(len(w)) if b is None else b for b, w in pairs])
-    return Linear(torch.cat(weights), bias)
+    return fused(weights, biases)

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any
 
+from textual.app import App
 from textual.pilot import Pilot
 
 from eagle_chat.app import EagleChatApp
@@ -66,6 +67,16 @@ def replies(app: EagleChatApp) -> list[str]:
 def prompts(app: EagleChatApp) -> list[str]:
     """Prompts in the transcript."""
     return [message.text for message in app.chat.query(UserMessage)]
+
+
+def colours(app: App[None]) -> set[str]:
+    """Names of all colours on screen."""
+    return {
+        colour.name
+        for strip in app.screen._compositor.render_strips()
+        for segment in strip if segment.style
+        for colour in (segment.style.color, segment.style.bgcolor) if colour is not None
+    }  # fmt: skip
 
 
 def picture(app: EagleChatApp) -> str:

@@ -12,7 +12,7 @@ from eagle_chat.app import EagleChatApp
 from eagle_chat.errors import EXIT_USAGE, UsageError
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.widgets.prompt import Prompt
-from tests.eagle_chat.app_pilot import chat, picture, replies, reply_over, run, send, wait_until
+from tests.eagle_chat.app_pilot import chat, colours, picture, replies, reply_over, run, send, wait_until
 from tests.eagle_chat.fake_session import SKY, FakeSession, factory
 
 
@@ -148,13 +148,7 @@ def test_no_color_means_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
         async with chat(FakeSession()) as (app, pilot):
             await send(app, pilot, "sky")
             await reply_over(app, pilot)
-            colours = {
-                colour.name
-                for strip in app.screen._compositor.render_strips()
-                for segment in strip if segment.style
-                for colour in (segment.style.color, segment.style.bgcolor) if colour is not None
-            }  # fmt: skip
-            assert colours <= {"default"}
+            assert colours(app) <= {"default"}
 
     run(test)
 

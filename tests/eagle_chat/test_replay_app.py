@@ -12,7 +12,7 @@ from eagle_chat.replay_app import ReplayApp
 from eagle_chat.replaying import Player, Replay
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
-from tests.eagle_chat.app_pilot import picture, run, wait_until
+from tests.eagle_chat.app_pilot import colours, picture, run, wait_until
 from tests.eagle_chat.fake_session import SKY
 from tests.eagle_chat.recordings import cut, replay_of, write_recording
 from tests.eagle_chat.replay_pilot import drafted, plain, replaying, text_of
@@ -69,13 +69,7 @@ def test_no_color_means_no_colour(monkeypatch: pytest.MonkeyPatch) -> None:
         async with replaying(*replays) as (app, _, pilot):
             await pilot.press("n")
             await pilot.pause()
-            colours = {
-                colour.name
-                for strip in app.screen._compositor.render_strips()
-                for segment in strip if segment.style
-                for colour in (segment.style.color, segment.style.bgcolor) if colour is not None
-            }  # fmt: skip
-            assert colours <= {"default"}
+            assert colours(app) <= {"default"}
             assert "The planets" in picture(app)
 
     run(lambda: test(drafted()))

@@ -1,0 +1,33 @@
+"""What our applications share: our themes, no colour where none is wanted, sizes that change the layout."""
+
+import os
+
+from textual.app import App
+
+import themes
+from eagle_chat.errors import UsageError
+from eagle_chat.screens.chat import HEIGHTS, WIDTHS
+
+
+class ThemedApp(App[None]):
+    """An application that wears one of `themes`."""
+
+    HORIZONTAL_BREAKPOINTS = WIDTHS
+    VERTICAL_BREAKPOINTS = HEIGHTS
+
+    def __init__(self, theme: str | None) -> None:
+        """Raises UsageError for a theme that is not there."""
+        # Textual answers NO_COLOR with grey unless it starts out with the terminal's own colours
+        super().__init__(ansi_color=True if "NO_COLOR" in os.environ else None)
+        for each in themes.load_themes():
+            self.register_theme(each.to_textual())
+        if theme is not None and theme not in self.available_themes:
+            raise UsageError(
+                f"No theme called '{theme}'; there are {', '.join(sorted(self.available_themes))}."
+            )
+        self.theme = "ansi-dark" if self.no_color else theme or "eagle-dark"
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        """Colours of the tree for themes that do not name them."""
+        defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
+        return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
