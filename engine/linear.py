@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cache
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
-from torch import Tensor
+from torch import Tensor, nn
 
 ROWS = 16  # a typical round; oneDNN lays weights out for this many rows, and multiplies any number
 
@@ -53,6 +54,26 @@ def fused(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> Linear:
         pairs = zip(biases, weights, strict=True)
         bias = torch.cat([w.new_zeros(len(w)) if b is None else b for b, w in pairs])
     return Linear(torch.cat(tuple(weights)) if len(weights) > 1 else weights[0], bias)
+
+
+@contextmanager
+def with_packed_weights(model: nn.Module) -> Iterator[None]:
+    """Inside, the linear layers of somebody else's model multiply by packed copies of their weights."""
+    layers = [m for m in model.modules() if type(m) is nn.Linear]  # a subclass computes something else
+    try:
+        for layer in layers:
+            product = Linear(layer.weight.detach(), layer.bias, keep_plain=True)
+            if product.packed:
+                layer.forward = partial(_flattened, product)  # type: ignore[method-assign]
+        yield
+    finally:
+        for layer in layers:
+            layer.__dict__.pop("forward", None)
+
+
+def _flattened(product: Linear, x: Tensor) -> Tensor:
+    """[..., out] from [..., in]."""
+    return product(x.flatten(0, -2)).view(*x.shape[:-1], product.out_features)
 
 
 @cache

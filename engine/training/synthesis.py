@@ -22,6 +22,7 @@ from transformers import AttentionInterface, DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from engine.linear import with_packed_weights
 from engine.training.corpus import Conversation
 
 TOP_K = 64  # tokens a sampled pick is made from
@@ -192,7 +193,8 @@ class SynthesisBatch:
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation(DECODE_ATTENTION)
         try:
-            yield from self._write()
+            with with_packed_weights(self.model):
+                yield from self._write()
         finally:
             self.model.set_attn_implementation(before)
 

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
 from engine import linear
-from engine.linear import Linear, can_pack
+from engine.linear import Linear, can_pack, with_packed_weights
 
 DTYPES = [
     pytest.param(
@@ -74,3 +74,18 @@ def test_other_types_stay_plain() -> None:
     plain = Linear(random(97, 32, torch.float16))
     assert not plain.packed
     assert plain.weight is plain.weight
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_somebody_elses_layers_are_packed_for_a_while(dtype: torch.dtype) -> None:
+    """Training would go on with weights that packed products no longer follow."""
+    model = torch.nn.Sequential(torch.nn.Linear(32, 97), torch.nn.ReLU(), torch.nn.Linear(97, 8)).to(dtype)
+    x = random(6, 32, dtype).view(2, 3, 32)
+    with torch.inference_mode():
+        plain = model(x)
+        with with_packed_weights(model):
+            assert all("forward" in layer.__dict__ for layer in (model[0], model[2]))
+            assert torch.allclose(model(x), plain, rtol=2e-2, atol=2e-2)
+        model[2].bias += 1
+        assert torch.allclose(model(x), plain + 1, rtol=2e-2, atol=2e-2)
+    assert not any("forward" in layer.__dict__ for layer in model)
