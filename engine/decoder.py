@@ -18,7 +18,7 @@ from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
 from engine.errors import UnsupportedModelError
-from engine.layer import Layer, LayerShape, RotaryTable, Slab, rms_norm
+from engine.layer import Cache, Layer, LayerShape, RotaryTable, rms_norm
 from engine.linear import Linear, can_pack, fused
 
 FAMILIES = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
@@ -55,12 +55,12 @@ class Decoder:
         self.rotary = _rotary(model, self.embedding)
 
     def forward(
-        self, tokens: Tensor, positions: Tensor, slab: Slab, bias: Tensor | None, wanted: list[int]
+        self, tokens: Tensor, positions: Tensor, cache: Cache, bias: Tensor | None, wanted: list[int]
     ) -> dict[int, Tensor]:
         """The `wanted` hidden states [m, H] by number, and the last, which is the final normed one.
 
-        State i is what layer i reads. `tokens` and `positions` are [m]; their keys and values follow the
-        slab's first `slab.length` rows. `bias` [m, length + m] is added to the scores.
+        State i is what layer i reads. `tokens` and `positions` are [m]; their keys and values go to the
+        cache, and `bias` [m, T] is added to the scores of the T rows that it gives back.
         """
         eps = self.shape.rms_norm_eps
         bias = self.layers[0].layer.group_bias(bias)
@@ -70,7 +70,7 @@ class Decoder:
         for i, (layer, attention_norm, mlp_norm) in enumerate(self.layers):
             if i in wanted:
                 states[i] = x
-            x = x + layer.attention(rms_norm(x, attention_norm, eps), cos, sin, slab, i, bias)
+            x = x + layer.attention(rms_norm(x, attention_norm, eps), cos, sin, cache, i, bias)
             x = x + layer.mlp(rms_norm(x, mlp_norm, eps))
         states[len(self.layers)] = rms_norm(x, self.final_norm, eps)
         return states

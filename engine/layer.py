@@ -9,6 +9,7 @@ conversation.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
@@ -44,15 +45,15 @@ class Layer:
     k_norm: Tensor | None = None
 
     def attention(
-        self, x: Tensor, cos: Tensor, sin: Tensor, slab: Slab, index: int, bias: Tensor | None
+        self, x: Tensor, cos: Tensor, sin: Tensor, cache: Cache, index: int, bias: Tensor | None
     ) -> Tensor:
-        """[m, H] from [m, inputs]; keys and values follow the first `slab.length` rows of layer `index`.
+        """[m, H] from [m, inputs]; keys and values go to layer `index` of the cache, which gives back T rows.
 
-        `cos` and `sin` [m, 1, head_dim] as `RotaryTable` gives them; `bias` [group * m, length + m], which
+        `cos` and `sin` [m, 1, head_dim] as `RotaryTable` gives them; `bias` [group * m, T], which
         `group_bias` makes, is added to the scores.
         """
         q, k, v = self._heads(x, cos, sin)
-        return self.output(attend(q, *slab.write(index, k, v), bias))
+        return self.output(attend(q, *cache.write(index, k, v), bias))
 
     def mlp(self, x: Tensor) -> Tensor:
         """[m, H] to [m, H]."""
@@ -80,14 +81,22 @@ class Layer:
         return q, k, v
 
 
+class Cache(Protocol):
+    """Where the keys and values of a forward's rows go: a slab's end, or a `Window` of it."""
+
+    def write(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Store a layer's k and v [m, kv_heads, head_dim]; what to attend to, [kv_heads, T, head_dim]."""
+
+
 class Slab:
     """Keys and values of all layers: one tensor [layers, 2, kv_heads, rows, head_dim], grown by doubling.
 
-    Its first `length` rows count; those after them are there to be overwritten.
+    Its first `length` rows count; those after them are there to be overwritten, and finite: a window's rows
+    attend to them with no weight.
     """
 
     def __init__(self, layers: int, shape: LayerShape, like: Tensor) -> None:
-        self.rows = like.new_empty(layers, 2, shape.kv_heads, 0, shape.head_dim)
+        self.rows = like.new_zeros(layers, 2, shape.kv_heads, 0, shape.head_dim)
         self.length = 0
 
     def reserve(self, rows: int) -> None:
@@ -96,7 +105,7 @@ class Slab:
         if needed > capacity:
             shape = list(self.rows.shape)
             shape[3] = max(needed, 2 * capacity, FIRST_ROWS)
-            grown = self.rows.new_empty(shape)
+            grown = self.rows.new_zeros(shape)
             grown[:, :, :, : self.length] = self.rows[:, :, :, : self.length]
             self.rows = grown
 

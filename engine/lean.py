@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from engine.decoder import Decoder
 from engine.layer import Slab
 from engine.linear import Linear
+from engine.static import WIDTHS, StaticVerification
 from engine.target import PREFILL_CHUNK, Chunk
 from engine.tree import DraftTree
 
@@ -22,11 +23,16 @@ class LeanTarget:
     of logits only where they were not packed. Raises UnsupportedModelError.
     """
 
-    def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:
+    def __init__(
+        self, model: PreTrainedModel, taps: tuple[int, ...] = (), static: bool | None = None
+    ) -> None:
+        """Trees are verified with `static` shapes, in CUDA graphs; default: on CUDA."""
         self.decoder = Decoder(model)
         self.model = model.eval()
         self.taps = taps
         self.slab = Slab(len(self.decoder.layers), self.decoder.shape, self.decoder.embedding)
+        is_static = self.device.type == "cuda" if static is None else static
+        self._static = StaticVerification(self) if is_static else None
 
     @property
     def device(self) -> torch.device:
@@ -84,6 +90,8 @@ class LeanTarget:
 
         Logits [N, V] and features [N, F]. Its N rows stay in the slab until `keep`.
         """
+        if self._static and len(tree) <= WIDTHS[-1]:
+            return self._static.verify(tree)
         depths = torch.tensor(tree.depths, device=self.device)
         return self._forward(tree.tokens.to(self.device), depths, tree.mask.to(self.device))
 
@@ -95,18 +103,27 @@ class LeanTarget:
         """Forget everything after the first `length` tokens."""
         self.slab.length = length
 
+    def reserve(self, rows: int) -> None:
+        """Make room for so many after the cached ones."""
+        self.slab.reserve(rows)
+        self.decoder.rotary.reserve(self.length + rows)
+
+    @property
+    def wanted(self) -> list[int]:
+        """The hidden states to be had from the decoder, for the taps."""
+        return [tap % (self.layers + 1) for tap in self.taps]
+
     def _forward(
         self, tokens: Tensor, depths: Tensor, visible: Tensor, last_only: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """Logits and features of m rows, which see the cached ones and each other as in `visible` [m, m]."""
         m = len(tokens)
-        self.slab.reserve(m)
-        self.decoder.rotary.reserve(self.length + m)  # no row is deeper than m - 1
+        self.reserve(m)  # no row is deeper than m - 1
         bias = None
         if m > 1:
             bias = self.decoder.embedding.new_zeros(m, self.length + m)
             bias[:, self.length :].masked_fill_(~visible, -torch.inf)
-        wanted = [tap % (self.layers + 1) for tap in self.taps]
+        wanted = self.wanted
         states = self.decoder.forward(tokens, self.length + depths, self.slab, bias, wanted)
         final = states[self.layers]
         logits = self.decoder.head(final[-1:] if last_only else final)

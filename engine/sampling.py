@@ -76,11 +76,26 @@ class Sampler:
             scores = scores.to(noise.device).double() + noise
         return int(scores.argmax())
 
-    def pick_all(self, logits: Tensor) -> list[int] | None:
-        """The picks at all nodes at once, `logits` [N, V], where no prefix is needed; None elsewhere."""
-        if not self.greedy or self._processors:
+    def pick_all(self, logits: Tensor, depths: list[int], position: int) -> list[int] | None:
+        """The picks at all nodes at once, `logits` [N, V], with one copy to the host.
+
+        `position` is that of the root's pick. None where prefixes are needed, and where to draw at every node
+        costs more than the copies that it saves.
+        """
+        if self.settings.repetition_penalty != 1:
             return None
-        return logits.float().argmax(-1).tolist()  # in fp32: the argmax of bf16 is four times slower on a CPU
+        if self.greedy:
+            return logits.float().argmax(-1).tolist()  # the argmax of bf16 is four times slower on a CPU
+        return None if logits.device.type == "cpu" else self.draw_all(logits, depths, position)
+
+    def draw_all(self, logits: Tensor, depths: list[int], position: int) -> list[int]:
+        """As `pick_all`, at a temperature."""
+        scores = self._processors(None, logits.float())
+        rows = [
+            self.noise(position + depth, logits.shape[1], logits.device) for depth in range(max(depths) + 1)
+        ]
+        noise = torch.stack(rows)[torch.tensor(depths, device=rows[0].device)]  # [N, V]
+        return (scores.to(noise.device).double() + noise).argmax(-1).tolist()
 
     def scores(self, logits: Tensor, prefix: list[int]) -> Tensor:
         """Logits [V] in fp32 after the processors; filtered tokens are -inf."""

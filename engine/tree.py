@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -86,10 +86,11 @@ class DraftTree:
     @cached_property
     def mask(self) -> Tensor:
         """[N, N] bool: node i attends to node j iff j is i or an ancestor of i."""
-        mask = torch.eye(len(self), dtype=torch.bool)
-        for node, parent in enumerate(self.host.parents[1:], start=1):
-            mask[node] |= mask[parent]
-        return mask.to(self.tokens.device)
+        itself = torch.eye(len(self), dtype=torch.bool, device=self.tokens.device)
+        mask, parents = itself, self.parents.clamp(min=0)
+        for _ in range(max(self.depths)):  # each time, ancestors one edge further up
+            mask = mask.index_select(0, parents) | itself
+        return mask
 
     def child(self, node: int, token: int) -> int | None:
         """The child of `node` that carries `token`: the first one, where a drafter proposes it twice."""
@@ -103,10 +104,13 @@ class DraftTree:
         """The tree without the nodes deeper than `depth`, which could not be committed any more."""
         if max(self.depths) <= depth:
             return self
-        keep = [node for node, d in enumerate(self.depths) if d <= depth]
-        new_index = {old: new for new, old in enumerate(keep)}
-        new_index[-1] = -1
-        index = torch.tensor(keep, device=self.tokens.device)
-        parents = torch.tensor([new_index[self.host.parents[i]] for i in keep], device=self.tokens.device)
+        tree = self.only([node for node, d in enumerate(self.depths) if d <= depth])
+        return replace(tree, growth=None, sizing=None)
+
+    def only(self, nodes: list[int]) -> DraftTree:
+        """The tree of `nodes` alone, which are in order and closed under ancestors."""
+        new_index = {old: new for new, old in enumerate(nodes)} | {-1: -1}
+        index = torch.tensor(nodes, device=self.tokens.device)
+        parents = torch.tensor([new_index[self.host.parents[i]] for i in nodes], device=self.tokens.device)
         values = None if self.values is None else self.values[index]
-        return DraftTree(self.tokens[index], parents, values)
+        return DraftTree(self.tokens[index], parents, values, self.growth, self.sizing)

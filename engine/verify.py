@@ -19,7 +19,7 @@ def accept(tree: DraftTree, logits: Tensor, prefix: list[int], sampler: Sampler)
     `logits` is [N, V]; `prefix` are the committed tokens, whose last is the root. Processors see each node's
     true prefix.
     """
-    picks = sampler.pick_all(logits)
+    picks = sampler.pick_all(logits, tree.depths, len(prefix))
     path, prefix = [0], list(prefix)
     while True:
         node = path[-1]

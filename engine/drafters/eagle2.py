@@ -14,9 +14,14 @@ import torch
 from torch import Tensor
 
 from engine.drafters.calibration import Calibration
+from engine.drafters.head_layer import HeadLayer
+from engine.drafters.levels import AtTheEnd, Levels
 from engine.drafters.ranking import Ranking
+from engine.drafters.rerank import rerank
 from engine.drafters.sizing import LONGEST_REST, TreeSizing
+from engine.drafters.static_drafting import Pairs, StaticDrafting
 from engine.errors import SettingsError
+from engine.layer import Cache
 from engine.sampling import Sampler
 from engine.tree import DraftTree, Growth, Sizing
 
@@ -38,8 +43,12 @@ class DraftHead(Protocol):
     def fuse(self, features: Tensor) -> Tensor:
         """The target's features [m, F] as `forward` reads them, [m, H]."""
 
+    @property
+    def layer(self) -> HeadLayer:
+        """Its decoder layer, which has the cache."""
+
     def forward(
-        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
     ) -> Tensor:
         """[m, H] from m pairs of token and feature, which is fused or an earlier output."""
 
@@ -51,10 +60,10 @@ class Eagle2:
     """Expands the `beam` best nodes of each of `depth` levels, then keeps the `nodes` best of all drawn.
 
     With a `calibration`, values are chances that acceptance has confirmed. With a `sizing`, depth and nodes
-    are chosen round by round, up to those given.
+    are chosen round by round, up to those given; `static` shapes, the default on CUDA, draw all of the depth.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the paper's three numbers, and what we add
         self,
         head: DraftHead,
         nodes: int,
@@ -62,6 +71,8 @@ class Eagle2:
         beam: int,
         calibration: Calibration | None = None,
         sizing: TreeSizing | None = None,
+        *,
+        static: bool | None = None,
     ) -> None:
         check_tree_size(nodes, depth, beam, head.vocabulary)
         self.head = head
@@ -71,6 +82,8 @@ class Eagle2:
         self.beam = beam
         self.calibration = calibration
         self.sizing = sizing
+        is_static = head.device.type == "cuda" if static is None else static
+        self._static = StaticDrafting(head, nodes, depth, beam) if is_static else None
         self.length = 0  # pairs in the head's cache, all from true features
         self._features: Tensor | None = None  # [length of the text - 1, F], true ones
         self._hidden: Tensor | None = None  # [1, H], output at the last pair: the root's
@@ -84,7 +97,9 @@ class Eagle2:
             self._learn(*self._proposed, path)
         self._proposed, self._features = None, features
         resting = self.sizing is not None and self.sizing.is_resting
-        if not resting or len(tokens) - self.length > LONGEST_REST:  # a prompt is read at once
+        missing = len(tokens) - 1 - self.length
+        later = LONGEST_REST if resting else self._static.width if self._static else 0
+        if missing > later:  # a prompt is read at once
             self._catch_up(tokens)
 
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
@@ -94,9 +109,13 @@ class Eagle2:
             if self.sizing.is_resting:
                 root = DraftTree.chain(tokens[-1:], self.head.device)
                 return replace(root, sizing=self.sizing.rest())
-        self._catch_up(tokens)
-        growth, sizing = self._grow(Ranking(self.head, sampler, len(tokens), self.calibration))
-        tree = rerank(growth, tokens[-1], sizing.nodes if sizing else self.nodes, sizing)
+        ranking = Ranking(self.head, sampler, len(tokens), self.calibration)
+        if self._static:
+            tree = self._draft(self._static, tokens, ranking)
+        else:
+            self._catch_up(tokens)
+            growth, sizing = self._grow(ranking)
+            tree = rerank(growth, tokens[-1], sizing.nodes if sizing else self.nodes, sizing)
         self._proposed = tree, sampler.greedy
         return tree
 
@@ -118,68 +137,48 @@ class Eagle2:
         while (start := self.length) < len(tokens) - 1:
             end = min(start + OBSERVE_CHUNK, len(tokens) - 1)
             positions = torch.arange(start, end, device=device)
-            mask = torch.arange(end, device=device) <= positions[:, None]  # [m, end] causal
+            causal = torch.arange(end, device=device) <= positions[:, None]  # [m, end]
             ids = torch.tensor(tokens[start + 1 : end + 1], device=device)
             fused = self.head.fuse(self._features[start:end].to(device))
-            hidden = self.head.forward(ids, fused, positions, start, mask)
+            cache = self.head.layer.at(start, end - start)
+            hidden = self.head.forward(ids, fused, positions, cache, causal)
             self._hidden, self.length = hidden[-1:], end
             self._seconds = time.perf_counter() - began
 
+    def _draft(self, static: StaticDrafting, tokens: list[int], ranking: Ranking) -> DraftTree:
+        """All in one piece; then, where trees are sized, as many of its nodes as pay."""
+        began = time.perf_counter()
+        if len(tokens) - 1 - self.length > static.width:
+            self._catch_up(tokens)
+        assert self._features is not None
+        start = min(self.length, len(tokens) - 2)  # the root's output is needed again
+        pairs = Pairs(tokens[start + 1 :], self._features[start : len(tokens) - 1], start)
+        tree, self._hidden = static.draft(pairs, ranking, self.calibration)
+        self.length = len(tokens) - 1
+        if not self.sizing:
+            return tree
+        assert tree.values is not None
+        best = tree.values[1:].sort(descending=True).values
+        sizing = self.sizing.begin(best, time.perf_counter() - began, self.depth).choose()
+        return replace(static.cut(tree, sizing.nodes), sizing=sizing)
+
     def _grow(self, ranking: Ranking) -> tuple[Growth, Sizing | None]:
-        """Draw `beam` candidates below the root, then level by level `beam` below each of the `beam` best."""
+        """Draw level by level; where trees are sized, as far as that is worth it."""
         assert self._hidden is not None
-        k, device, began = self.beam, self.head.device, time.perf_counter()
-        values, tokens = (row[0] for row in ranking.best(self._hidden, 1, k))  # [K]
-        levels = [(tokens, torch.full_like(tokens, -1), values)]
-        expanded: list[Tensor] = []  # pool indices
-        frontier = torch.arange(k, device=device)  # [K] pool indices of the nodes to expand
-        features = self._hidden.expand(k, -1)  # [K, H] the parents' outputs
-        visible = torch.ones(k, self.length, dtype=torch.bool, device=device)  # [K, cached rows]
-        itself = torch.eye(k, dtype=torch.bool, device=device)
+        began = time.perf_counter()
+        places = AtTheEnd(self.head.layer, self.length)
+        levels = Levels(
+            self.head, self._hidden, self.beam, lambda x, depth: ranking.best(x, depth, self.beam), places
+        )
         seconds = self._seconds + time.perf_counter() - began
-        growing = self.sizing.begin(values, seconds) if self.sizing else None
-        for level in range(self.depth - 1):
-            if growing and not growing.is_level_worth_it(values):
+        growing = self.sizing.begin(levels.values, seconds) if self.sizing else None
+        for _ in range(self.depth - 1):
+            if growing and not growing.is_level_worth_it(levels.values):
                 break
-            start = self.length + level * k
-            visible = torch.cat((visible, itself), dim=1)
-            positions = torch.full((k,), self.length + level, device=device)
-            hidden = self.head.forward(tokens, features, positions, start, visible)
-            scores, ids = ranking.best(hidden, level + 2, k)  # [K, K]
-            candidates, children = (values[:, None] + scores).flatten(), ids.flatten()  # [K * K]
-            levels.append((children, frontier.repeat_interleave(k), candidates))
-            expanded.append(frontier)
-            # The K best of the new level are expanded next; a stable sort keeps ties in order of creation.
-            best = candidates.sort(descending=True, stable=True).indices[:k]
-            parents = best // k
-            tokens, values = (row.index_select(0, best) for row in (children, candidates))
-            features, visible = (rows.index_select(0, parents) for rows in (hidden, visible))
-            frontier = k + level * k * k + best
+            drawn = levels.draw()
             if growing:
-                growing.drew(scores, candidates)
-        return _pool(levels, expanded), growing.choose() if growing else None
-
-
-def rerank(growth: Growth, root: int, nodes: int, sizing: Sizing | None = None) -> DraftTree:
-    """The `nodes` best candidates by value, below the root.
-
-    Ties go to the earlier one. A child is never worth more than its parent and is created later, so the
-    winners are closed under ancestors whatever the numbers; in order of creation, parents precede children.
-    """
-    best = growth.values.sort(descending=True, stable=True).indices[:nodes].sort().values  # [nodes]
-    growth.kept[best] = True
-    new_index = torch.zeros(
-        len(growth.tokens) + 1, dtype=torch.long, device=best.device
-    )  # last: parent -1, the root
-    new_index[best] = torch.arange(1, nodes + 1, device=best.device)
-    zero = best.new_zeros(1)
-    return DraftTree(
-        tokens=torch.cat((zero + root, growth.tokens[best])),
-        parents=torch.cat((zero - 1, new_index[growth.parents[best]])),
-        values=torch.cat((growth.values.new_zeros(1), growth.values[best])),
-        growth=growth,
-        sizing=sizing,
-    )
+                growing.drew(*drawn)
+        return levels.growth(), growing.choose() if growing else None
 
 
 def check_tree_size(nodes: int, depth: int, beam: int, vocabulary: int | None = None) -> None:
@@ -194,11 +193,3 @@ def check_tree_size(nodes: int, depth: int, beam: int, vocabulary: int | None = 
             f"nodes {nodes} is more than the {drawn} candidates that depth {depth} and beam {beam} draw "
             "(beam + (depth - 1) * beam²): lower nodes, or raise depth or beam"
         )
-
-
-def _pool(levels: list[tuple[Tensor, Tensor, Tensor]], expanded: list[Tensor]) -> Growth:
-    tokens, parents, values = (torch.cat(column) for column in zip(*levels, strict=True))
-    was_expanded = torch.zeros(len(tokens), dtype=torch.bool, device=tokens.device)
-    if expanded:
-        was_expanded[torch.cat(expanded)] = True
-    return Growth(tokens, parents, values, was_expanded, kept=torch.zeros_like(was_expanded))

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
-from engine.layer import rms_norm
+from engine.layer import Cache, rms_norm
 from engine.linear import Linear
 
 
@@ -57,16 +57,16 @@ class Eagle3Head:
         return self.fc(features.to(self.dtype))
 
     def forward(
-        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
     ) -> Tensor:
-        """One pass over m pairs, [m, H]; their keys and values go to the cache rows from `start` on.
+        """One pass over m pairs, [m, H]; their keys and values go to the cache.
 
-        `tokens` [m], `features` [m, H] fused or drafted, `positions` [m] rotary positions; `mask` [m, start +
-        m] bool, True = attends. The output is not normed, since it is the next level's feature.
+        `tokens` [m], `features` [m, H] fused or drafted, `positions` [m] rotary positions; `visible` [m, T]
+        bool: which of the cache's rows they attend to. The output is not normed: it is the next feature.
         """
         embedded = rms_norm(self.embedding(tokens).to(self.dtype), self.embedding_norm, self.eps)
         pairs = torch.cat((embedded, rms_norm(features, self.hidden_norm, self.eps)), dim=-1)  # [m, 2H]
-        return self.layer.forward(pairs, features, positions, start, mask)
+        return self.layer.forward(pairs, features, positions, cache, visible)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""

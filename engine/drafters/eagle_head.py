@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
+from engine.layer import Cache
 from engine.linear import Linear
 
 
@@ -51,16 +52,16 @@ class EagleHead:
         return features
 
     def forward(
-        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
     ) -> Tensor:
-        """One pass over m pairs, [m, H]; their keys and values go to the cache rows from `start` on.
+        """One pass over m pairs, [m, H]; their keys and values go to the cache.
 
-        `tokens` [m], `features` [m, H], `positions` [m] rotary positions; `mask` [m, start + m] bool, True =
-        attends.
+        `tokens` [m], `features` [m, H], `positions` [m] rotary positions; `visible` [m, T] bool: which of
+        the cache's rows they attend to.
         """
         pairs = torch.cat((self.embedding(tokens).to(self.dtype), features.to(self.dtype)), dim=-1)  # [m, 2H]
         hidden = self.fc(pairs)
-        return self.layer.forward(hidden, hidden, positions, start, mask)
+        return self.layer.forward(hidden, hidden, positions, cache, visible)
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""

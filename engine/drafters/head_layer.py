@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.layer import Layer, LayerShape, RotaryTable, Slab, rms_norm
+from engine.layer import Cache, Layer, LayerShape, RotaryTable, Slab, rms_norm
 from engine.linear import Linear, fused
 
 
@@ -39,20 +39,28 @@ class HeadLayer:
         self.slab = Slab(1, shape, self.norm)
         self.rotary = RotaryTable(rotary_frequencies(shape, self.norm.device), self.norm)
 
-    def forward(self, x: Tensor, residual: Tensor, positions: Tensor, start: int, mask: Tensor) -> Tensor:
+    @property
+    def device(self) -> torch.device:
+        """Where its weights are."""
+        return self.norm.device
+
+    def at(self, start: int, rows: int) -> Slab:
+        """The cache with room for so many rows from `start` on, where the next forward writes."""
+        self.slab.length = start
+        self.slab.reserve(rows)
+        self.rotary.reserve(start + rows)
+        return self.slab
+
+    def forward(
+        self, x: Tensor, residual: Tensor, positions: Tensor, cache: Cache, visible: Tensor
+    ) -> Tensor:
         """[m, H] from what attention reads, `x` [m, inputs], and what it is added to, `residual` [m, H].
 
-        Keys and values are written at cache rows `start` … `start + m`. `positions` [m] rotary positions, all
-        below `start + m`; `mask` [m, start + m] bool, True = attends.
+        `positions` [m] rotary positions; `visible` [m, T] bool: which of the cache's rows attend to which.
         """
-        m, self.slab.length = len(x), start
-        self.slab.reserve(m)
-        self.rotary.reserve(start + m)
-        bias = None
-        if m > 1:
-            bias = torch.where(mask, self._seen, self._hidden)
+        bias = torch.where(visible, self._seen, self._hidden)
         cos, sin = self.rotary.rows(positions)
-        attended = self.layer.attention(x, cos, sin, self.slab, 0, self.layer.group_bias(bias))
+        attended = self.layer.attention(x, cos, sin, cache, 0, self.layer.group_bias(bias))
         hidden = residual + attended
         return hidden + self.layer.mlp(rms_norm(hidden, self.norm, self.eps))
 

@@ -37,31 +37,44 @@ class Ranking:
 
     def best(self, hidden: Tensor, depth: int, count: int) -> tuple[Tensor, Tensor]:
         """Log-probabilities and target ids [m, count] of the best candidates at `depth` below m outputs."""
-        scores = self.head.logits(hidden)  # [m, D]
-        if not self.sampler.greedy:
-            scores = TRUST * (self._filtered(scores) + self._noise(depth, scores.device))
-        values, ids = scores.log_softmax(-1).topk(count)
-        if self.calibration:
-            values = (values + self.calibration.log_factor(depth, self.sampler.greedy)).clamp(max=0)
-        return values, self._token_ids(ids.flatten()).view_as(ids)
+        noise = None if self.sampler.greedy else self.noise(depth, hidden.device)
+        factor = self.calibration.log_factor(depth, self.sampler.greedy) if self.calibration else None
+        return best_candidates(self.head, self.sampler.settings, hidden, count, noise, factor)
 
-    def _token_ids(self, ids: Tensor) -> Tensor:
-        """Draft ids [n] to target ids."""
-        drafted = self.head.draft_vocab
-        return ids if drafted is None else drafted.index_select(0, ids)
-
-    def _noise(self, depth: int, device: torch.device) -> Tensor:
+    def noise(self, depth: int, device: torch.device) -> Tensor:
         """[D] fp32, what the target's pick at that depth will be drawn with."""
         noise = self.sampler.noise(self.length + depth - 1, self.head.target_vocabulary, device)
         drafted = self.head.draft_vocab
         return (noise if drafted is None else noise[drafted.to(noise.device)]).to(device, torch.float32)
 
-    def _filtered(self, scores: Tensor) -> Tensor:
-        """At the temperature and through the filters of the sampler; its penalty is left out."""
-        settings = self.sampler.settings
-        scores = (scores / settings.temperature).log_softmax(-1)
-        lowest = _lowest(scores, settings)
-        return scores if lowest is None else torch.where(scores < lowest, scores - FILTERED, scores)
+
+def best_candidates(
+    head: DraftHead,
+    settings: GenerationSettings,
+    hidden: Tensor,
+    count: int,
+    noise: Tensor | None,
+    log_factor: Tensor | float | None,
+) -> tuple[Tensor, Tensor]:
+    """Log-probabilities and target ids [m, count] of the best candidates below m outputs [m, H].
+
+    `noise` [D] is None for greedy decoding; `log_factor` is what acceptance says of the head's confidence.
+    """
+    scores = head.logits(hidden)  # [m, D]
+    if noise is not None:
+        scores = TRUST * (_filtered(scores, settings) + noise)
+    values, ids = scores.log_softmax(-1).topk(count)
+    if log_factor is not None:
+        values = (values + log_factor).clamp(max=0)
+    drafted = head.draft_vocab
+    return values, ids if drafted is None else drafted.index_select(0, ids.flatten()).view_as(ids)
+
+
+def _filtered(scores: Tensor, settings: GenerationSettings) -> Tensor:
+    """At the temperature and through the filters; the penalty is left out."""
+    scores = (scores / settings.temperature).log_softmax(-1)
+    lowest = _lowest(scores, settings)
+    return scores if lowest is None else torch.where(scores < lowest, scores - FILTERED, scores)
 
 
 def _lowest(scores: Tensor, settings: GenerationSettings) -> Tensor | None:
@@ -81,9 +94,17 @@ def _lowest(scores: Tensor, settings: GenerationSettings) -> Tensor | None:
     return torch.stack(bounds).amax(0) if bounds else None
 
 
+def may_ask(device: torch.device) -> bool:
+    """Whether to look at a value costs less than the work that it may save; a CUDA graph cannot."""
+    return device.type == "cpu"
+
+
 def _nucleus(scores: Tensor, top_p: float) -> Tensor:
     """The best log-probabilities [m, k], best first, that hold `top_p`; all of them where they are flat."""
-    best = scores.topk(min(NUCLEUS, scores.shape[-1])).values
-    if top_p < 1 and bool((best.exp().sum(-1) < top_p).any()):
-        return scores.sort(dim=-1, descending=True).values
-    return best
+    if top_p == 1:
+        return scores[:, :0]
+    if may_ask(scores.device):
+        best = scores.topk(min(NUCLEUS, scores.shape[-1])).values
+        if bool((best.exp().sum(-1) >= top_p).all()):
+            return best
+    return scores.sort(dim=-1, descending=True).values

@@ -46,7 +46,7 @@ class TreeSizing:
     def __init__(self, costs: Costs, nodes: int) -> None:
         self.costs = costs
         self.nodes = nodes
-        self.root = Follower()  # seconds of the catch-up and the first level
+        self.root = Follower()  # seconds of the catch-up and the first level, or what is drawn at once
         self.level = Follower()  # of each further one
         self.children = [0.5, 0.15, 0.05]  # confidences of the best candidates below a node, best first
         self.since_level = 0
@@ -69,9 +69,9 @@ class TreeSizing:
         trial.was_resting = not trial.is_probe
         return Sizing(0, 0, 1.0, plain, plain, "probe" if trial.is_probe else "rest")
 
-    def begin(self, values: Tensor, seconds: float) -> GrowingTree:
-        """A round whose first level has these values [K] and took so long, with the catch-up."""
-        growing = GrowingTree(self, values, seconds, AFTER_REST if self._trial.was_resting else 0)
+    def begin(self, values: Tensor, seconds: float, levels: int = 1) -> GrowingTree:
+        """A round of which so many levels took so long, with the catch-up; their best values, best first."""
+        growing = GrowingTree(self, values, seconds, levels, AFTER_REST if self._trial.was_resting else 0)
         self._trial.was_resting = False
         self.since_level += 1
         return growing
@@ -98,15 +98,15 @@ class TreeSizing:
 class GrowingTree:
     """One round's tree while its levels are drawn."""
 
-    def __init__(self, sizing: TreeSizing, values: Tensor, seconds: float, least: int) -> None:
+    def __init__(self, sizing: TreeSizing, values: Tensor, seconds: float, levels: int, least: int) -> None:
         began = time.perf_counter()
         self._sizing = sizing
         self._least = least  # nodes
-        self._levels = 1
+        self._levels = self._at_once = levels
         self._verify = sizing.costs.up_to(sizing.nodes + 1)  # by nodes
         self._values: list[float] = values.exp().tolist()  # of the best candidates so far, best first
         sizing.root.saw(seconds + time.perf_counter() - began)
-        self._best = self._best_of(self._values, 1)
+        self._best = self._best_of(self._values, levels)
 
     def is_level_worth_it(self, frontier: Tensor) -> bool:
         """Whether a level below nodes of these log-values [K] is likely to make a faster tree."""
@@ -135,7 +135,7 @@ class GrowingTree:
 
     def _best_of(self, values: list[float], levels: int) -> tuple[float, int, float, float]:
         """Tokens a second, nodes, expected tokens and seconds of the fastest tree of the best of `values`."""
-        drafted = self._sizing.root.value + (levels - 1) * self._sizing.level.value
+        drafted = self._sizing.root.value + (levels - self._at_once) * self._sizing.level.value
         expected = list(accumulate(values[: self._sizing.nodes], initial=1.0))  # by nodes
         speeds = [e / (drafted + seconds) for e, seconds in zip(expected, self._verify, strict=False)]
         least = min(self._least, len(speeds) - 1)

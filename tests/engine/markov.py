@@ -7,6 +7,16 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from engine import DraftTree, Eagle2, Sampler
+from engine.layer import Cache
+
+
+class NoLayer:
+    """A `HeadLayer` that remembers nothing."""
+
+    device = torch.device("cpu")
+
+    def at(self, start: int, rows: int) -> None:
+        """No cache."""
 
 
 class TableHead:
@@ -17,6 +27,7 @@ class TableHead:
 
     def __init__(self, table: Tensor, draft_vocab: Tensor | None = None) -> None:
         self.table = table  # [V, V] logits
+        self.layer = NoLayer()
         self.target_vocabulary = len(table)
         self.draft_vocab = draft_vocab
 
@@ -30,7 +41,7 @@ class TableHead:
         return features
 
     def forward(
-        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
     ) -> Tensor:
         """[m, V]; only the tokens matter."""
         return one_hot(tokens, self.target_vocabulary).float()

@@ -111,11 +111,11 @@ class Moody(TreeSizing):
         self._turn += 1
         return Sizing(0, 0, 1.0, 1.0, 1.0)
 
-    def begin(self, values: Tensor, seconds: float) -> GrowingTree:
+    def begin(self, values: Tensor, seconds: float, levels: int = 1) -> GrowingTree:
         """The next round, in another mood."""
         self._turn += 1
         self.costs = self._moods[self._turn % len(self._moods)]
-        return super().begin(values, seconds)
+        return super().begin(values, seconds, levels)
 
 
 def make_tree(tokens: list[int], parents: list[int]) -> DraftTree:

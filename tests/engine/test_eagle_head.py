@@ -95,7 +95,11 @@ def test_the_network_is_a_llama_layer_without_input_norm(
     rope = LlamaRotaryEmbedding(llama)(hidden, positions[None])
     expected = layer(hidden, attention_mask=causal, position_ids=positions[None], position_embeddings=rope)
     found = head.forward(
-        torch.tensor(TOKENS[1:]), features[:-1], positions, 0, torch.ones(12, 12).tril().bool()
+        torch.tensor(TOKENS[1:]),
+        features[:-1],
+        positions,
+        head.layer.at(0, 12),
+        torch.ones(12, 12).tril().bool(),
     )
     torch.testing.assert_close(found, expected.view(12, HIDDEN), rtol=1e-4, atol=1e-4)
 

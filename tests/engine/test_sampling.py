@@ -110,16 +110,16 @@ def test_ties_go_to_the_lowest_id(dtype: torch.dtype) -> None:
     logits[0, [17, 900, 2999]] = 5.0
     logits[1, [2998, 2999]] = 5.0
     sampler = Sampler(GenerationSettings())
-    assert sampler.pick_all(logits) == [17, 2998, 0]
+    assert sampler.pick_all(logits, [0, 1, 1], 5) == [17, 2998, 0]
     assert [sampler.pick(row, [1]) for row in logits] == [17, 2998, 0]
 
 
 def test_all_nodes_at_once_only_where_no_prefix_matters() -> None:
     """A batch of argmaxes that leaves out the penalty or the noise."""
-    logits = torch.randn(4, 20, generator=torch.Generator().manual_seed(0))
-    assert Sampler(GenerationSettings()).pick_all(logits) == logits.argmax(-1).tolist()
-    assert Sampler(GenerationSettings(repetition_penalty=1.1)).pick_all(logits) is None
-    assert Sampler(GenerationSettings(temperature=0.5)).pick_all(logits) is None
+    logits, depths = torch.randn(4, 20, generator=torch.Generator().manual_seed(0)), [0, 1, 1, 2]
+    assert Sampler(GenerationSettings()).pick_all(logits, depths, 5) == logits.argmax(-1).tolist()
+    assert Sampler(GenerationSettings(repetition_penalty=1.1)).pick_all(logits, depths, 5) is None
+    assert Sampler(GenerationSettings(temperature=0.5)).pick_all(logits, depths, 5) is None
 
 
 FILTERS = [

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from engine import Costs, DraftTree, Eagle2, GenerationSettings, Sampler, Sizing, TreeSizing
+from engine.layer import Cache
 from tests.engine.markov import TableHead, make_table, observe
 
 SAMPLER = Sampler(GenerationSettings())
@@ -114,11 +115,11 @@ class SlowHead(TableHead):
         self.seconds = 0.0
 
     def forward(
-        self, tokens: Tensor, features: Tensor, positions: Tensor, start: int, mask: Tensor
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
     ) -> Tensor:
         if len(tokens) > 1 and positions[0] == positions[-1]:
             self.clock.now += self.seconds
-        return super().forward(tokens, features, positions, start, mask)
+        return super().forward(tokens, features, positions, cache, visible)
 
 
 def sure_table(vocabulary: int = 31) -> Tensor:

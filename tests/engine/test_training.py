@@ -62,15 +62,15 @@ def test_each_step_is_what_drafting_computes(name: str, kind: str, tmp_path: Pat
         true = head.fuse(features[:-1, : HIDDEN * len(network.taps)])
         for first in (3, 7):  # catch up to here, then draft
             positions = torch.arange(first + 1)
-            hidden = head.forward(
-                tokens[1 : first + 2], true[: first + 1], positions, 0, positions <= positions[:, None]
-            )[-1:]
+            causal, cache = positions <= positions[:, None], head.layer.at(0, first + 1)
+            hidden = head.forward(tokens[1 : first + 2], true[: first + 1], positions, cache, causal)[-1:]
             for step in range(4):
                 pair = first + step
                 if step:
                     visible = torch.ones(1, pair + 1, dtype=torch.bool)
                     ids = tokens[pair + 1 : pair + 2]
-                    hidden = head.forward(ids, hidden, torch.tensor([pair]), pair, visible)
+                    cache = head.layer.at(pair, 1)
+                    hidden = head.forward(ids, hidden, torch.tensor([pair]), cache, visible)
                 torch.testing.assert_close(unrolled[step][0, pair][None], hidden, rtol=1e-3, atol=1e-3)
                 scored = network.scored(hidden) @ network.lm_weight(target.lm_head.weight).T
                 torch.testing.assert_close(

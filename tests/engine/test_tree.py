@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from engine import DraftTree, Growth
-from engine.drafters.eagle2 import check_tree_size, rerank
+from engine.drafters.eagle2 import check_tree_size
+from engine.drafters.rerank import rerank
 from tests.engine.stubs import make_tree
 
 
