@@ -73,7 +73,7 @@ def _with_growth(record: TreeRecord, growth: Growth, vocabulary: Vocabulary) -> 
                 _dropped(tokens[i], node_of[parents[i]], values[i], above, expanded[i], vocabulary)
             )
     drawn = tuple(depths.count(depth) for depth in range(1, max(depths) + 1))
-    kept_values = record.values[1:] if record.values else ()
+    kept_values = record.values[1 : 1 + sum(kept)] if record.values else ()  # others may hang below
     cutoff = min(kept_values) if kept_values and len(tokens) > len(kept_values) else None
     return replace(record, dropped=tuple(dropped), drawn=drawn, cutoff=cutoff)
 

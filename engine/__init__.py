@@ -20,8 +20,11 @@ beam. p is the target's probability, q the drafter's.
 from engine.checkpoints import load_eagle_head, recognise_head
 from engine.costs import Costs, measure_costs
 from engine.drafters import Drafter, NoDrafter
+from engine.drafters.ablation import Ablation
 from engine.drafters.calibration import Calibration
+from engine.drafters.eagle import CHAIN, PUBLISHED, Eagle
 from engine.drafters.eagle2 import Eagle2, check_tree_size
+from engine.drafters.grafted import Grafted
 from engine.drafters.lookup import PromptLookup
 from engine.drafters.model import DraftModel
 from engine.drafters.sizing import TreeSizing
@@ -44,7 +47,10 @@ from engine.threads import pick_threads
 from engine.tree import DraftTree, Growth, Sizing
 
 __all__ = [
+    "CHAIN",
     "NEAR_TIE",
+    "PUBLISHED",
+    "Ablation",
     "Calibration",
     "CheckpointError",
     "CorruptFileError",
@@ -52,10 +58,12 @@ __all__ = [
     "DraftModel",
     "DraftTree",
     "Drafter",
+    "Eagle",
     "Eagle2",
     "Engine",
     "EngineError",
     "GenerationSettings",
+    "Grafted",
     "Growth",
     "LeanTarget",
     "LoadError",

@@ -107,6 +107,19 @@ class DraftTree:
         tree = self.only([node for node, d in enumerate(self.depths) if d <= depth])
         return replace(tree, growth=None, sizing=None)
 
+    def with_branch(self, node: int, tokens: list[int], values: list[float]) -> DraftTree:
+        """The tree with a chain of `tokens` below `node`, of these values."""
+        first, device = len(self), self.tokens.device
+        parents = torch.tensor([node, *range(first, first + len(tokens) - 1)], device=device)
+        mine = self.values if self.values is not None else torch.zeros(first, device=device)
+        return DraftTree(
+            torch.cat((self.tokens, torch.tensor(tokens, device=device))),
+            torch.cat((self.parents, parents)),
+            torch.cat((mine, torch.tensor(values, device=device))),
+            self.growth,
+            self.sizing,
+        )
+
     def only(self, nodes: list[int]) -> DraftTree:
         """The tree of `nodes` alone, which are in order and closed under ancestors."""
         new_index = {old: new for new, old in enumerate(nodes)} | {-1: -1}

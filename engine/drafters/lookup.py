@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch import Tensor
 
 from engine.errors import SettingsError
 from engine.sampling import Sampler
 from engine.tree import DraftTree
+
+
+@dataclass(frozen=True)
+class Match:
+    """Where the end of the text was before, and what followed."""
+
+    words: list[int]  # the n-gram that both have
+    tokens: list[int]  # what followed it
 
 
 class PromptLookup:
@@ -33,11 +43,17 @@ class PromptLookup:
 
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
         """Root, then the continuation; the root alone where nothing repeats."""
+        match = self.find(tokens)
+        return DraftTree.chain([tokens[-1], *(match.tokens if match else ())])
+
+    def find(self, tokens: list[int]) -> Match | None:
+        """The longest n-gram that the text ends with and had before; None where nothing repeats."""
         for n in range(min(self.longest, len(tokens)), 0, -1):
-            end = self._ends.get(tuple(tokens[len(tokens) - n :]))
+            words = tokens[len(tokens) - n :]
+            end = self._ends.get(tuple(words))
             if end is not None:
-                return DraftTree.chain([tokens[-1], *tokens[end : end + self.depth]])
-        return DraftTree.chain(tokens[-1:])
+                return Match(words, tokens[end : end + self.depth])
+        return None
 
     def rewind(self, length: int) -> None:
         """Index the shared prefix anew.

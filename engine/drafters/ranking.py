@@ -19,7 +19,7 @@ from engine.sampling import GenerationSettings, Sampler
 
 if TYPE_CHECKING:
     from engine.drafters.calibration import Calibration
-    from engine.drafters.eagle2 import DraftHead
+    from engine.drafters.draft_head import DraftHead
 
 TRUST = 1.0  # factor on the sum of log-probability and noise, so that its softmax gives chances
 FILTERED = 1e6  # taken off what a filter removes: finite, so that differences of values are numbers

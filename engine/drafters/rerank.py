@@ -27,7 +27,11 @@ def below_root(growth: Growth, kept: Tensor) -> tuple[Tensor, Tensor]:
 
 def rerank(growth: Growth, root: int, nodes: int, sizing: Sizing | None = None) -> DraftTree:
     """The `nodes` best candidates below the root."""
-    kept = best_of(growth.values, nodes)
+    return make_tree(growth, root, best_of(growth.values, nodes), sizing)
+
+
+def make_tree(growth: Growth, root: int, kept: Tensor, sizing: Sizing | None = None) -> DraftTree:
+    """The `kept` candidates [n], in order of creation, below the root."""
     growth.kept.index_fill_(0, kept, True)
     tokens, parents = below_root(growth, kept)
     zero = kept.new_zeros(1)

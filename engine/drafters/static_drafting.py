@@ -19,7 +19,7 @@ from engine.static import Window, columns_after, reach_of
 from engine.tree import DraftTree, Growth
 
 if TYPE_CHECKING:
-    from engine.drafters.eagle2 import DraftHead
+    from engine.drafters.draft_head import DraftHead
 
 
 @dataclass(frozen=True)

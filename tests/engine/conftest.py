@@ -10,10 +10,14 @@ import torch
 from transformers import PreTrainedModel
 
 from engine import (
+    Ablation,
     Calibration,
+    Costs,
     DraftModel,
+    Eagle,
     Eagle2,
     Engine,
+    Grafted,
     PromptLookup,
     StockTarget,
     Target,
@@ -22,7 +26,18 @@ from engine import (
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
 from tests.engine.tiny import HEADS, MODELS, make_model, perturbed, write_layout
 
-DRAFTERS = ("eagle2", "eagle2-sized", "pld", "draft-model", "noise", "oracle", "echo")
+DRAFTERS = (
+    "eagle2",
+    "eagle2-sized",
+    "eagle2-ablated",
+    "eagle2+pld",
+    "eagle",
+    "pld",
+    "draft-model",
+    "noise",
+    "oracle",
+    "echo",
+)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -52,11 +67,16 @@ def make_benches(
         model = make_model(name)
         target = make(model)
         folder = write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model)
-        heads = [load_eagle_head(folder, target, name) for _ in range(2)]  # each has a cache
+        heads = [load_eagle_head(folder, target, name) for _ in range(2)]  # a cache may be shared
         oracle = Oracle(target.vocabulary)
         drafters = {
             "eagle2": Eagle2(heads[0], nodes=20, depth=4, beam=6),
             "eagle2-sized": Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)),
+            "eagle2-ablated": Eagle2(heads[0], 20, 4, 6, ablation=Ablation(value=False, rerank=False)),
+            "eagle2+pld": Grafted(
+                Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)), PromptLookup(depth=6), Costs({1: 1.0})
+            ),
+            "eagle": Eagle(heads[0]),
             "pld": PromptLookup(depth=4),
             "draft-model": DraftModel(make(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
             "noise": Noise(target.vocabulary),

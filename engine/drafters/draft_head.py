@@ -1,0 +1,39 @@
+"""What drafters need of a draft network; EAGLE-1/2's and EAGLE-3's have it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from engine.drafters.head_layer import HeadLayer
+from engine.layer import Cache
+
+
+class DraftHead(Protocol):
+    """A network that continues features: EAGLE-1/2's or EAGLE-3's."""
+
+    taps: tuple[int, ...]
+    device: torch.device
+    target_vocabulary: int  # tokens the target knows
+    draft_vocab: Tensor | None  # [D] target ids of those it can propose; None where they are the same
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens it can propose, D."""
+
+    def fuse(self, features: Tensor) -> Tensor:
+        """The target's features [m, F] as `forward` reads them, [m, H]."""
+
+    @property
+    def layer(self) -> HeadLayer:
+        """Its decoder layer, which has the cache."""
+
+    def forward(
+        self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
+    ) -> Tensor:
+        """[m, H] from m pairs of token and feature, which is fused or an earlier output."""
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 from outputs [m, H]."""
