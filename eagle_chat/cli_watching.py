@@ -1,4 +1,4 @@
-"""Commands for watching and learning: the race of two methods and the tour. Nothing here imports torch or textual."""
+"""Commands for watching and learning: the race and the tour. No torch or textual before they are needed."""
 
 from __future__ import annotations
 
@@ -53,9 +53,7 @@ def race(  # noqa: PLR0913 - one for each option
 
 @watching.command()
 def tour(
-    chapter: Annotated[
-        int | None, typer.Argument(help="Begin with this chapter.", show_default=False)
-    ] = None,
+    chapter: Annotated[int | None, typer.Argument(help="Begin with this one.", show_default=False)] = None,
     theme: Theme = None,
 ) -> None:
     """See in eight short chapters how speculative decoding works, on recorded rounds: no model, no GPU.

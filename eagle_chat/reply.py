@@ -81,7 +81,7 @@ class Reply:
         return self.text[: self._lengths[rounds - 1]] if rounds else ""
 
     def place_of(self, token: int) -> tuple[int, int]:
-        """Where a token of the finished reply stands in its text; at the end where it is no text or not there."""
+        """Where a token of a finished reply stands in its text; at the end where it is none, or missing."""
         pieces = [piece for record in self.rounds for piece in record.texts]
         begins = [len(b"".join(pieces[:count]).decode(errors="ignore")) for count in (token, token + 1)]
         # tokenizers that put a space before the text do not show it
