@@ -53,6 +53,11 @@ def race(options: Options, job: Job) -> int:
     """Decode twice, then replay or report; the exit code."""
     check_output()
     loaded, pair = _methods(options, job.methods)
+    shown = has_screen() and not job.as_json
+    if shown:
+        from eagle_chat.replay_app import check_theme
+
+        check_theme(job.theme)
     narrator = Console(stderr=True, highlight=False)
     stop = threading.Event()
     with _folder(job.trace_to) as folder:
@@ -66,7 +71,7 @@ def race(options: Options, job: Job) -> int:
         if stop.is_set():
             print("eagle-chat: the race was stopped before both had finished.", file=sys.stderr)
             return EXIT_INTERRUPTED
-        return _report(session, names, runs, job)
+        return _report(session, names, runs, job, shown)
 
 
 def _methods(options: Options, asked: str | None) -> tuple[Method | None, tuple[str, str] | None]:
@@ -144,7 +149,9 @@ def _run_both(
     return runs
 
 
-def _report(session: ChatSession, names: tuple[str, str], runs: dict[str, _Run], job: Job) -> int:
+def _report(
+    session: ChatSession, names: tuple[str, str], runs: dict[str, _Run], job: Job, shown: bool
+) -> int:
     """Side by side on the screen; without one, or as JSON, the result alone."""
     from eagle_chat.bench_machine import hardware
 
@@ -159,7 +166,7 @@ def _report(session: ChatSession, names: tuple[str, str], runs: dict[str, _Run],
             return EXIT_DONE
         replays = [Replay(load_recording(runs[name].trace)) for name in names]
         result = Race(replays, names, machine=machine, measured=difference)
-        if not has_screen():
+        if not shown:
             write(f"{result.card()}\n")
             return EXIT_DONE
     except BrokenPipeError:  # whoever read us has enough

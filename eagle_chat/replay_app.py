@@ -62,6 +62,11 @@ class ReplayApp(ThemedApp):
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 
+def check_theme(theme: str | None) -> None:
+    """Raises UsageError for one that is not there, before anything slow is done for a replay."""
+    ThemedApp(theme)
+
+
 def run_replay_app(player: Player, names: Sequence[str], theme: str | None, race: Race | None = None) -> int:
     """Run it in this terminal; the exit code. The result card of a `race` stays on the normal screen."""
     with stderr_to_log() as log:

@@ -114,7 +114,7 @@ class CompareScreen(Screen[None]):
             hardware(self.info.device),
         )
         self.app.copy_to_clipboard(card)
-        self.notify("The result card was copied through the terminal (OSC 52), where it allows that.")
+        self.notify("Result card copied through the terminal (OSC 52), where it allows that.")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now."""

@@ -69,7 +69,7 @@ class RaceScreen(PlayerScreen):
             self.say(self.race.verdict())
             return
         self.app.copy_to_clipboard(card)
-        self.say("The result card was copied through the terminal (OSC 52), where it allows that.")
+        self.say("Result card copied through the terminal (OSC 52), where it allows that.")
 
     def on_resize(self) -> None:
         """The lanes have another length."""

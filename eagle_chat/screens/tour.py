@@ -19,7 +19,7 @@ from eagle_chat.widgets.draft_tree import DraftTreeView
 
 BEGIN = "Space goes on, ← goes back. ↓ and ↑ point at parts of the tree. c lists the chapters."
 ASIDE = "a round beside the lesson's; esc goes back to it"
-END = "That was the tour. Type `eagle-chat` to watch your own replies being written; q leaves."
+END = "That was the tour: `eagle-chat` shows your own replies being written. q leaves."
 
 
 class TourScreen(Screen[None]):
@@ -84,8 +84,7 @@ class TourScreen(Screen[None]):
         self.query_one("#tour-written", Static).update(self._written())
         self.query_one("#tour-try", Static).update(self._below())
         self.tree_view.show(step.record, step.verified)
-        if step.node is not None:
-            self.tree_view.point_at(step.node)
+        self.tree_view.point_at(step.node)
 
     def action_move(self, steps: int) -> None:
         """To another step."""

@@ -107,8 +107,8 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._rewinding = Rewinding()
         self._draw_round(record, verified)
 
-    def point_at(self, node: int) -> None:
-        """Select a node of the round that is drawn, numbered as in `layout.cells`."""
+    def point_at(self, node: int | None) -> None:
+        """Select a node of the round that is drawn, numbered as in `layout.cells`, or nothing."""
         self._select(node)
 
     def follow(self, rounds: Sequence[RoundRecord]) -> None:
