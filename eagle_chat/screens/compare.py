@@ -49,6 +49,10 @@ class CompareScreen(Screen[None]):
         self.methods = list(methods)
         self.other: Reply | None = None
         self.verdict: Verdict | None = None
+        # held, not looked up: the screen may be closed while the run it shows comes to its end
+        self._left = RunColumn("drafted", f"{drafted.method} · replayed at its own pace")
+        self._right = RunColumn("plain", self._title())
+        self._below = Static("", id="verdict", markup=False)
 
     @property
     def method(self) -> str:
@@ -59,9 +63,9 @@ class CompareScreen(Screen[None]):
         """Two columns and the verdict."""
         yield Static(self._heading(), id="compare-heading")
         with Horizontal(id="runs"):
-            yield RunColumn("drafted", f"{self.drafted.method} · replayed at its own pace")
-            yield RunColumn("plain", self._title())
-        yield Static("", id="verdict", markup=False)
+            yield self._left
+            yield self._right
+        yield self._below
         yield Footer(compact=True)
 
     def on_mount(self) -> None:
@@ -75,17 +79,14 @@ class CompareScreen(Screen[None]):
 
     def paint(self) -> None:
         """Show both runs at the same moment of the engine's clock, and the verdict once there is one."""
-        if not self.query(RunColumn):  # closed, while the run it showed comes to its end
-            return
-        left, right = self.query_one("#drafted", RunColumn), self.query_one("#plain", RunColumn)
         other = self.other
         ms = 0.0 if other is None else other.ms
-        self.query_one("#verdict", Static).update(self._verdict_line())
+        self._below.update(self._verdict_line())
         found = self.verdict.difference if self.verdict else None
         marked = found.index if found else None
-        left.show(self.drafted, self.drafted.ms if other is not None and other.over else ms, marked)
+        self._left.show(self.drafted, self.drafted.ms if other is not None and other.over else ms, marked)
         if other is not None:
-            right.show(other, ms, marked)
+            self._right.show(other, ms, marked)
         self.refresh_bindings()
 
     def action_close(self) -> None:
@@ -97,9 +98,8 @@ class CompareScreen(Screen[None]):
         """Once more, with the next method."""
         self.methods = [*self.methods[1:], self.methods[0]]
         self.other = self.verdict = None
-        column = self.query_one("#plain", RunColumn)
-        column.name_run(self._title())
-        column.clear()
+        self._right.name_run(self._title())
+        self._right.clear()
         self.post_message(self.Wanted(self.method))
         self.paint()
 
