@@ -12,11 +12,12 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.status import Status
 from rich.text import Text
 
 from eagle_chat.comparison import judge
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
-from eagle_chat.events import Finished, RoundDone
+from eagle_chat.events import Event, Finished, RoundDone, Started
 from eagle_chat.options import ALWAYS_THERE, Method, Options
 from eagle_chat.racing import Race
 from eagle_chat.recorded import load_recording
@@ -133,20 +134,29 @@ def _run_both(
                 if runs
                 else session.ask(job.prompt, seed=None, stop=stop)
             )
-            path = folder / f"{name}.jsonl"
-            with open_trace(path) as file:
-                assert file is not None
-                writer = TraceWriter(file, session.info)
-                for event in events:
-                    writer.write(event)
-                    if isinstance(event, Finished):
-                        runs[name] = _Run(event, path)
-                    elif narrator.is_terminal and isinstance(event, RoundDone):
-                        status.update(Text(f"{name}: round {event.record.index}"))
+            runs[name] = _record(session, events, folder / f"{name}.jsonl", status)
             if stop.is_set():
                 break
             narrator.print(one_line(runs[name].finished.summary), markup=False, soft_wrap=True)
     return runs
+
+
+def _record(session: ChatSession, events: Iterator[Event], path: Path, status: Status) -> _Run:
+    """One reply into a trace; where it is shows in `status`."""
+    finished = Finished("")
+    with open_trace(path) as file:
+        assert file is not None
+        writer = TraceWriter(file, session.info)
+        for event in events:
+            writer.write(event)
+            match event:
+                case Finished():
+                    finished = event
+                case Started():
+                    status.update(Text(f"{event.method}: reading the prompt"))
+                case RoundDone(record):
+                    status.update(Text(f"{path.stem}: round {record.index}"))
+    return _Run(finished, path)
 
 
 def _report(

@@ -66,9 +66,9 @@ class Race:
         summaries = [trace.summary for trace in self.traces if trace.summary is not None]
         if len(summaries) < len(self.traces):
             return None
-        first = self.traces[0]
-        machine = self._machine or str(first.header.get("machine", "unknown"))
-        return result_card(first.header["prompt"], summaries, self.verdict(), first.info, machine)
+        drafting = next((trace for trace in self.traces if trace.header["method"] != "none"), self.traces[0])
+        machine = self._machine or str(drafting.header.get("machine", "unknown"))
+        return result_card(drafting.header["prompt"], summaries, self.verdict(), drafting.info, machine)
 
     def _text_so_far(self, tokens: int) -> str:
         if tokens <= self._same:
