@@ -11,6 +11,7 @@ from eagle_chat.records import Dropped, RoundRecord
 from eagle_chat.replaying import Replay
 
 LONGEST = 16  # cells of a token
+NO_BREAK = "\N{NO-BREAK SPACE}"
 
 
 def facts(
@@ -117,13 +118,12 @@ def _of_dropped(node: Dropped) -> dict[str, str]:
 
 
 def percent(probability: float | None) -> str:
-    """`19 %`; small ones keep a digit that is not zero."""
+    """`19 %`, never on two lines; small ones keep a digit that is not zero."""
     if probability is None:
         return "unknown"
     number = 100 * probability
-    if number > 99:
-        return "over 99 %"
-    return f"{number:.0f} %" if number >= 10 else f"{number:.1f} %" if number >= 0.1 else "under 0.1 %"
+    digits = f"{number:.0f}" if number >= 10 else f"{number:.1f}"
+    return f"{'over 99' if number > 99 else digits if number >= 0.1 else 'under 0.1'}{NO_BREAK}%"
 
 
 def _quoted(data: bytes) -> str:

@@ -78,7 +78,7 @@ def test_facts_are_those_of_the_round() -> None:
     assert found["same"] == str(len(own.trace.summary["tokens"]))
     assert (found["rows"], found["verify"]) == (str(len(record.tree.tokens)), f"{record.verify_ms:.0f}")
     assert record.tree.target is not None
-    assert found["target"] == f"{100 * record.tree.target[4]:.0f} %"
+    assert found["target"] == f"{100 * record.tree.target[4]:.0f}\N{NO-BREAK SPACE}%"
     assert found["token"] == "‘re’"
     assert (found["depth"], found["before"]) == ("1", "1")
 
