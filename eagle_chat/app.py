@@ -13,6 +13,7 @@ from textual.screen import Screen
 from eagle_chat.engine_feed import EngineFeed
 from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.options import ALWAYS_THERE
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
@@ -124,10 +125,16 @@ class EagleChatApp(ThemedApp):
         if reply.method == "none":
             self.say("This is plain decoding already: there is nothing to compare it with.")
             return
-        self.feed.comparison = CompareScreen(reply)
-        self.push_screen(self.feed.comparison)
-        self.chat.busy = True
-        self.worker.again(method="none")
+        assert self.feed.info is not None
+        methods = [method for method in ALWAYS_THERE if method != reply.method]
+        screen = CompareScreen(reply, self.feed.info, methods)
+        self.push_screen(screen)
+        self._run_again(screen)
+
+    def on_compare_screen_wanted(self, message: CompareScreen.Wanted) -> None:
+        """The comparison goes on with another method."""
+        if isinstance(self.screen, CompareScreen) and not self.busy:
+            self._run_again(self.screen)
 
     def action_regenerate(self) -> None:
         """Another reply to the last prompt."""
@@ -207,6 +214,11 @@ class EagleChatApp(ThemedApp):
         self.chat.sent(prompt)
         self.chat.busy = True
         self.worker.ask(prompt)
+
+    def _run_again(self, screen: CompareScreen) -> None:
+        self.feed.comparison = screen
+        self.chat.busy = True
+        self.worker.again(method=screen.method)
 
     def _take_back_queued(self) -> None:
         if self._queued is not None:

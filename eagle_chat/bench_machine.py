@@ -44,6 +44,15 @@ def processor(cpuinfo: Path = CPUINFO) -> str:
     return next(names, "") or platform.processor() or platform.machine()
 
 
+def hardware(device: str) -> str:
+    """The GPU, or the processor and its cores, in one line."""
+    if device.startswith("cuda"):
+        import torch
+
+        return torch.cuda.get_device_name(device)
+    return f"{processor()}, {cores()} cores"
+
+
 def cores() -> int:
     """Logical ones that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from eagle_chat import __version__
+from eagle_chat.cli_watching import Theme, watching
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Dtype, HeadKind, Options, with_options
 
@@ -29,10 +30,6 @@ QuestionFiles = Annotated[
 ]
 Limit = Annotated[int | None, typer.Option(min=1, help="Only the first questions of each file.")]
 TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")]
-
-Theme = Annotated[
-    str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
-]
 
 
 class _Commands(TyperGroup):
@@ -262,6 +259,9 @@ def train(  # noqa: PLR0913 - one for each option
         out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
     )
     raise typer.Exit(run_training(options, job))
+
+
+cli.add_typer(watching)
 
 
 def _open_app(options: Options, theme: str | None) -> int:

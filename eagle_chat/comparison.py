@@ -1,7 +1,7 @@
 """Two runs of one prompt: is the text the same, and how much faster was the one that drafted?"""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from eagle_chat.summary import STOPPED_BY_USER
@@ -32,10 +32,24 @@ class Verdict:
         """Every token of two complete replies is the same."""
         return self.whole and self.difference is None
 
-    def sentence(self) -> str:
-        """The verdict in words."""
-        text = self._about_text()
-        return text if self.speedup is None else f"×{self.speedup:.2f} against plain decoding · {text}"
+    def sentence(self, pair: Sequence[str] | None = None, unlike: str | None = None) -> str:
+        """The verdict in words.
+
+        `pair` names both runs where the second is not plain decoding, `unlike` says why texts do not compare.
+        """
+        text = unlike or self._about_text()
+        if self.speedup is None:
+            return text
+        against = f", {pair[0]} against {pair[1]}" if pair else " against plain decoding"
+        return f"×{self.speedup:.2f}{against} · {text}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Its keys in the JSON objects that commands print."""
+        return {
+            "speedup": self.speedup,
+            "identical": self.identical,
+            "first_difference": asdict(self.difference) if self.difference else None,
+        }
 
     def _about_text(self) -> str:
         found = self.difference

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from eagle_chat.comparison import Verdict, judge
+from eagle_chat.comparison import judge
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import Event, Finished, RoundDone
 from eagle_chat.options import Options, is_utf8
@@ -82,7 +82,7 @@ def _decode(
         plain = _consume(session.again(method="none", stop=stop), None, streamed=False)
         if not stop.is_set():
             verdict = judge(finished.summary, plain.summary, plain.difference)
-            summary["compare"] = _comparison(verdict, plain)
+            summary["compare"] = verdict.as_json() | {"plain": plain.summary}
             lines += [one_line(plain.summary), verdict.sentence()]
     if job.as_json:
         write_json(summary)
@@ -109,13 +109,3 @@ def _consume(events: Iterator[Event], writer: TraceWriter | None, streamed: bool
     if streamed:
         write("\n")
     return finished
-
-
-def _comparison(verdict: Verdict, plain: Finished) -> dict[str, Any]:
-    """The verdict for the JSON object."""
-    return {
-        "speedup": verdict.speedup,
-        "identical": verdict.identical,
-        "first_difference": asdict(verdict.difference) if verdict.difference else None,
-        "plain": plain.summary,
-    }

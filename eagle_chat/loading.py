@@ -247,21 +247,23 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
+    """That of the method, and prompt lookup, which needs nothing and so can always be compared with."""
     from engine import DraftModel, PromptLookup, load_model, make_target
 
-    if method in WITH_HEAD:
-        assert head is not None
-        return {method.value: _eagle2(options, head, target, size)}
     if method is Method.PLD:
         return {method.value: PromptLookup(size.depth)}
+    lookup: dict[str, Drafter] = {Method.PLD.value: load_prompt_lookup(target.device)}
+    if method in WITH_HEAD:
+        assert head is not None
+        return {method.value: _eagle2(options, head, target, size)} | lookup
     if method is Method.DRAFT_MODEL:
         assert options.head is not None
         location = find_target(options.head, progress)
         progress(Loading(f"loading {location.name}"))
         model = load_model(location.folder, target.model.dtype, target.device)
         small = make_target(model, options.target.value)
-        return {method.value: DraftModel(small, target.vocabulary, size.depth)}
-    return {}
+        return {method.value: DraftModel(small, target.vocabulary, size.depth)} | lookup
+    return lookup
 
 
 def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:

@@ -31,6 +31,10 @@ WITH_HEAD = (Method.EAGLE2, Method.EAGLE3)
 """Methods whose drafts come from a head, and grow into a tree."""
 
 
+ALWAYS_THERE = (Method.NONE, Method.PLD)
+"""Methods that every session can run beside its own."""
+
+
 class HeadKind(StrEnum):
     """Methods whose heads can be trained."""
 

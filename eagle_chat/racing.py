@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
-from eagle_chat.comparison import judge
+from eagle_chat.comparison import Difference, judge
 from eagle_chat.replaying import Frame, Replay
-from eagle_chat.trace import Trace
+from eagle_chat.result_card import method_name, result_card
 
 
 class Race:
     """Knows both runs whole; what it says of a moment depends on the two frames alone."""
 
-    def __init__(self, replays: Sequence[Replay], names: Sequence[str]) -> None:
+    def __init__(
+        self,
+        replays: Sequence[Replay],
+        names: Sequence[str],
+        *,
+        machine: str | None = None,
+        measured: Difference | None = None,
+    ) -> None:
+        """`machine` names what both ran on, `measured` is where they part, where that was looked into."""
         self.traces = [replay.trace for replay in replays]
-        methods = [_method(trace) for trace in self.traces]
+        self._machine = machine
+        self._measured = measured
+        methods = [method_name(trace.header["method"]) for trace in self.traces]
         self.labels = methods if methods[0] != methods[1] else list(names)
         self.tokens = [[token for done in each.rounds for token in done.record.new] for each in self.traces]
         one, other = self.tokens
@@ -46,15 +55,20 @@ class Race:
         cut = [label for label, trace in zip(self.labels, self.traces, strict=True) if trace.summary is None]
         if one.summary is None or other.summary is None:
             return f"no verdict: the recording of {' and '.join(cut)} was cut off"
-        verdict = judge(one.summary, other.summary)
-        if self._unlike() is None and other.header["method"] == "none" != one.header["method"]:
+        verdict = judge(one.summary, other.summary, self._measured)
+        unlike = self._unlike()
+        if unlike is None and other.header["method"] == "none" != one.header["method"]:
             return verdict.sentence()
-        text = self._unlike() or replace(verdict, speedup=None).sentence()
-        labels = self.labels[::-1] if turned else self.labels
-        speed = (
-            "" if verdict.speedup is None else f"×{verdict.speedup:.2f}, {labels[0]} against {labels[1]} · "
-        )
-        return speed + text
+        return verdict.sentence(self.labels[::-1] if turned else self.labels, unlike)
+
+    def card(self) -> str | None:
+        """The result card; None where a recording was cut off."""
+        summaries = [trace.summary for trace in self.traces if trace.summary is not None]
+        if len(summaries) < len(self.traces):
+            return None
+        drafting = next((trace for trace in self.traces if trace.header["method"] != "none"), self.traces[0])
+        machine = self._machine or str(drafting.header.get("machine", "unknown"))
+        return result_card(drafting.header["prompt"], summaries, self.verdict(), drafting.info, machine)
 
     def _text_so_far(self, tokens: int) -> str:
         if tokens <= self._same:
@@ -73,7 +87,3 @@ class Race:
         if sampled and drawn[0] != drawn[1]:
             return "different seeds or temperatures, so the texts do not compare"
         return None
-
-
-def _method(trace: Trace) -> str:
-    return "plain" if trace.header["method"] == "none" else str(trace.header["method"])

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from eagle_chat.errors import EXIT_FAILURE
+from eagle_chat.racing import Race
 from eagle_chat.replaying import Player
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.player import PlayerScreen
@@ -34,11 +35,15 @@ class ReplayApp(ThemedApp):
 
     def __init__(
         self, player: Player, names: Sequence[str], *, theme: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, race: Race | None = None,
     ) -> None:  # fmt: skip
+        """`race` is what is known of two runs beside their recordings."""
         super().__init__(theme)
-        one = len(player.replays) == 1
-        self.player_screen: PlayerScreen = (ReplayScreen if one else RaceScreen)(player, names, clock)
+        self.player_screen: PlayerScreen
+        if len(player.replays) == 1:
+            self.player_screen = ReplayScreen(player, names, clock)
+        else:
+            self.player_screen = RaceScreen(player, names, clock, race)
 
     def get_default_screen(self) -> Screen[None]:
         """The recording."""
@@ -52,15 +57,23 @@ class ReplayApp(ThemedApp):
                 for each in DraftTreeView.BINDINGS
                 if isinstance(each, Binding) and each.action.startswith("select")
             ]
-            keys = [*PlayerScreen.BINDINGS, *nodes, *ReplayApp.BINDINGS]
+            own = RaceScreen.BINDINGS if isinstance(self.player_screen, RaceScreen) else []
+            keys = [*PlayerScreen.BINDINGS, *own, *nodes, *ReplayApp.BINDINGS]
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 
-def run_replay_app(player: Player, names: Sequence[str], theme: str | None) -> int:
-    """Run it in this terminal; the exit code."""
+def check_theme(theme: str | None) -> None:
+    """Raises UsageError for one that is not there, before anything slow is done for a replay."""
+    ThemedApp(theme)
+
+
+def run_replay_app(player: Player, names: Sequence[str], theme: str | None, race: Race | None = None) -> int:
+    """Run it in this terminal; the exit code. The result card of a `race` stays on the normal screen."""
     with stderr_to_log() as log:
-        app = ReplayApp(player, names, theme=theme)
+        app = ReplayApp(player, names, theme=theme, race=race)
         app.run()
+    if race is not None:
+        print(race.card())
     if app.return_code:
         print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
         return EXIT_FAILURE

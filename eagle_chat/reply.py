@@ -80,6 +80,15 @@ class Reply:
         rounds = bisect_right(self._clock, ms)
         return self.text[: self._lengths[rounds - 1]] if rounds else ""
 
+    def place_of(self, token: int) -> tuple[int, int]:
+        """Where a token of a finished reply stands in its text; at the end where it is none, or missing."""
+        pieces = [piece for record in self.rounds for piece in record.texts]
+        begins = [len(b"".join(pieces[:count]).decode(errors="ignore")) for count in (token, token + 1)]
+        # tokenizers that put a space before the text do not show it
+        hidden = int(bool(pieces) and pieces[0].startswith(b" ") and not self.text.startswith(" "))
+        begin, end = (min(max(0, place - hidden), len(self.text)) for place in begins)
+        return begin, end
+
     def footer(self) -> str:
         """One line of numbers, also of a reply without a summary."""
         numbers = self.statistics

@@ -28,9 +28,23 @@ class RunColumn(Vertical):
         """Follow the end of the text."""
         self.query_one(VerticalScroll).anchor()
 
-    def show(self, reply: Reply, ms: float) -> None:
-        """The text that was there after `ms` of engine time, and the numbers of the whole run so far."""
-        self._text.update(Content(visible(reply.text_at(ms))))
+    def name_run(self, title: str) -> None:
+        """Another title."""
+        self.border_title = Content(f" {title} ")
+
+    def clear(self) -> None:
+        """Nothing has run yet."""
+        self._text.update("")
+        self._numbers.update("")
+
+    def show(self, reply: Reply, ms: float, marked: int | None = None) -> None:
+        """The text that was there after `ms` of engine time, and the numbers of the whole run so far.
+
+        `marked` is the token of a finished run where the other one went on differently.
+        """
+        text = reply.text_at(ms)
+        content = Content(visible(text)) if marked is None else _with_mark(text, *reply.place_of(marked))
+        self._text.update(content)
         numbers = reply.statistics
         parts = [f"{min(ms, reply.ms) / 1000:6.2f} s"]
         if numbers.tokens_per_second is not None and numbers.tau is not None:
@@ -40,3 +54,10 @@ class RunColumn(Vertical):
         elif reply.over and ms >= reply.ms:
             parts.append("■ stopped" if reply.stopped else "done")
         self._numbers.update(Content(visible("   ".join(parts))))
+
+
+def _with_mark(text: str, begin: int, end: int) -> Content:
+    """The text with one token in reverse video; a sign stands for one that is no text."""
+    token = visible(text[begin:end])
+    sign = token if token.strip("\n") else f"⏎{token}" if token else "■"
+    return Content.assemble(visible(text[:begin]), (sign, "reverse"), visible(text[end:]))

@@ -107,6 +107,10 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._rewinding = Rewinding()
         self._draw_round(record, verified)
 
+    def point_at(self, node: int | None) -> None:
+        """Select a node of the round that is drawn, numbered as in `layout.cells`, or nothing."""
+        self._select(node)
+
     def follow(self, rounds: Sequence[RoundRecord]) -> None:
         """Draw the newest of a reply's rounds, unless one is held. Call again as they grow."""
         self._rewinding.follow(rounds)

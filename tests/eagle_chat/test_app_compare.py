@@ -1,6 +1,9 @@
 """The comparison with plain decoding."""
 
+import asyncio
 import threading
+
+from textual.pilot import Pilot
 
 from eagle_chat.app import EagleChatApp
 from eagle_chat.screens.compare import CompareScreen
@@ -90,5 +93,72 @@ def test_nothing_to_compare() -> None:
             await pilot.press("ctrl+r")
             assert "plain decoding already" in hint(app)
             assert app.screen is app.chat
+
+    run(test)
+
+
+def marked(app: EagleChatApp, column: str) -> list[str]:
+    """What stands in reverse video in the text of a column."""
+    content = app.screen.query_one(f"#{column}", RunColumn)._text.content
+    return [content.plain[span.start : span.end] for span in content.spans if span.style == "reverse"]  # type: ignore[union-attr]
+
+
+async def compared(app: EagleChatApp, pilot: Pilot[None]) -> CompareScreen:
+    """The comparison, after its verdict."""
+    await wait_until(lambda: isinstance(app.screen, CompareScreen) and app.screen.verdict is not None)
+    await wait_until(lambda: not app.busy)
+    await pilot.pause()
+    assert isinstance(app.screen, CompareScreen)
+    return app.screen
+
+
+def test_the_first_difference_is_marked_in_both_texts() -> None:
+    """Catches a mark on the wrong token, on one side only, or on texts that are the same."""
+
+    async def test(other: str) -> list[list[str]]:
+        async with chat(FakeSession(plain_text=other), size=(120, 40)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("ctrl+r")
+            await compared(app, pilot)
+            return [marked(app, "drafted"), marked(app, "plain")]
+
+    for other, expected in (
+        (SKY.replace("Rayleigh", "another"), [[" Rayleigh"], [" another"]]),
+        (SKY, [[], []]),
+        (SKY.removesuffix(" sky."), [[" sky."], ["■"]]),
+    ):
+        assert asyncio.run(test(other)) == expected
+
+
+def test_another_method_and_the_result_card() -> None:
+    """Catches a second comparison that shows the first one's run, and a card of the wrong run."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(120, 40)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("ctrl+r")
+            await compared(app, pilot)
+            await pilot.press("y")
+            await wait_until(lambda: app.clipboard)
+            first = app.clipboard
+            assert "plain    42 tokens · τ 1.00 · 54.1 tok/s" in first
+            assert "result   ×1.36 against plain decoding · same text ✓ 42 tokens" in first
+            await pilot.press("r")
+            screen = await compared(app, pilot)
+            assert screen.other is not None
+            assert screen.other.method == "pld"
+            shown = picture(app)
+            assert "pld · live" in shown
+            assert ", eagle2 against pld · same text ✓ 42 tokens" in shown
+            await pilot.press("y")
+            await wait_until(lambda: app.clipboard != first)
+            assert "pld      42 tokens" in app.clipboard
+            await pilot.press("r")
+            assert (await compared(app, pilot)).method == "none"
+            await pilot.press("escape")
+            assert replies(app) == [SKY]
+            assert "×1.36 vs plain 54.1" in picture(app)
 
     run(test)

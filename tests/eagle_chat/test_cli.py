@@ -75,11 +75,21 @@ COMPLETE = {"_EAGLE_CHAT_COMPLETE": "complete_bash", "COMP_WORDS": "eagle-chat r
         (["--help"], {}, "Usage"),
         (["run", "--help"], {}, "Usage"),
         (["evaluate", "--help"], {}, "Usage"),
+        (["race", "--help"], {}, "Usage"),
         (["--version"], {}, __version__),
         (["--show-completion", "bash"], {}, ""),
         ([], COMPLETE, "run"),
     ],
-    ids=["import", "help", "run --help", "evaluate --help", "version", "show completion", "complete"],
+    ids=[
+        "import",
+        "help",
+        "run --help",
+        "evaluate --help",
+        "race --help",
+        "version",
+        "show completion",
+        "complete",
+    ],
 )
 def test_starts_without_torch_and_textual(arguments, environment, shown):
     """Catches seconds of imports before a line of help."""

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from eagle_chat.comparison import Difference
 from eagle_chat.racing import Race
+from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import Player, Replay
 from tests.eagle_chat.fake_session import SKY
 from tests.eagle_chat.recordings import cut, recording, replay_of, write_recording
@@ -88,7 +90,34 @@ def test_what_cannot_be_compared(tmp_path, runs):
 
 def test_no_verdict_on_half_a_run(tmp_path, runs):
     """Catches a crash, or a verdict, where one recording was cut off."""
-    from eagle_chat.recorded import load_recording
-
-    half = Replay(load_recording(cut(write_recording(tmp_path / "c.jsonl", method="none"), 9)))
+    half = replay_at(cut(write_recording(tmp_path / "c.jsonl", method="none"), 9))
     assert lines([runs[0], half])[-1] == "no verdict: the recording of plain was cut off"
+
+
+def test_the_result_card_says_what_was_run(tmp_path, runs):
+    """Catches a card that lacks a fact, shows a path, or is made of half a run."""
+    assert Race(runs, ["a", "b"], machine="A chip, 2 cores").card().splitlines()[1:] == [
+        "prompt   Why is the sky blue?",
+        "eagle2   42 tokens · τ 1.95 · 73.7 tok/s",
+        "plain    42 tokens · τ 1.00 · 54.1 tok/s",
+        "result   ×1.36 against plain decoding · same text ✓ 42 tokens",
+        "model    smollm2-135m · fp32 · T=0 · seed 7",
+        "machine  A chip, 2 cores · cpu",
+    ]
+    trace = runs[0].trace
+    here = Replay(replace(trace, info=replace(trace.info, model=str(tmp_path), head=str(tmp_path))))
+    assert str(tmp_path.parent) not in Race([here, runs[1]], ["a", "b"]).card()
+    half = cut(write_recording(tmp_path / "c.jsonl", method="none"), 9)
+    assert Race([runs[0], replay_at(half)], ["a", "c"]).card() is None
+
+
+def test_a_measured_difference_is_explained(tmp_path, runs):
+    """Catches a near tie that is reported as a bug."""
+    other = replay_of(tmp_path / "c.jsonl", SKY.replace("Rayleigh", "another"), method="none")
+    measured = Difference(9, 1, 2, fp32_gap=0.016, near_tie=True)
+    verdict = Race([runs[0], other], ["a", "b"], measured=measured).verdict()
+    assert verdict.endswith("same text for 9 tokens, then a near tie in half precision (fp32 gap 0.016)")
+
+
+def replay_at(path: Path) -> Replay:
+    return Replay(load_recording(path))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -105,3 +106,15 @@ def test_damage(tmp_path, damage: Damage, said: str):
     damage(values)
     path.write_text("".join(json.dumps(value) + "\n" for value in values))
     refused(path, "is damaged", said)
+
+
+def test_compressed_traces(tmp_path: Path) -> None:
+    """Catches traces that only some commands can read, and a traceback over half a compressed one."""
+    plain = write_recording(tmp_path / "a.jsonl")
+    packed = tmp_path / "a.jsonl.gz"
+    packed.write_bytes(gzip.compress(plain.read_bytes()))
+    assert load_recording(packed) == load_recording(plain)
+    whole = packed.read_bytes()
+    for damaged in (whole[: len(whole) // 2], whole[:30] + bytes(20) + whole[50:]):
+        packed.write_bytes(damaged)
+        refused(packed, "cannot be read")

@@ -172,7 +172,7 @@ def finished_tokens(reply: list[events.Event]) -> list[int]:
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_again_gives_the_same_tokens_and_leaves_the_conversation(load, temperature):
-    """Catches speculation that changes the text, and a comparison that becomes part of the chat."""
+    """Catches speculation that changes the text, and a comparison that stays in the chat or its caches."""
     session = load(temperature=temperature)
     first = finished(ask(session, "One", seed=None))
     plain = list(session.again(method="none", stop=threading.Event()))
@@ -181,8 +181,13 @@ def test_again_gives_the_same_tokens_and_leaves_the_conversation(load, temperatu
     assert finished(plain).again
     assert finished(plain).summary["tokens"] == first.summary["tokens"]
     assert finished(plain).summary["tau"] == 1.0
-    ask(session, "Two")
+    copied = finished(list(session.again(method="pld", stop=threading.Event())))
+    assert copied.summary["tokens"] == first.summary["tokens"]
+    second = finished(ask(session, "Two"))
     assert conversation(session).count("One") == 1
+    session.engine.reset()
+    fresh = finished(list(session.again(method="none", stop=threading.Event())))
+    assert fresh.summary["tokens"] == second.summary["tokens"]
 
 
 def test_regenerate_replaces_the_reply(load):

@@ -1,0 +1,66 @@
+"""Commands for watching and learning: the race and the tour. No torch or textual before they are needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from eagle_chat.options import Options, with_options
+
+watching = typer.Typer()
+
+Theme = Annotated[
+    str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
+]
+
+
+@watching.command()
+@with_options
+def race(  # noqa: PLR0913 - one for each option
+    ctx: typer.Context,
+    *,
+    options: Options,
+    prompt: Annotated[str | None, typer.Argument(help="The prompt; standard input without one.")] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,NAME",
+            help="Who races: one of eagle2, eagle3 and draft-model, none (plain decoding), pld. "
+            "Default: what the head was made for, against none.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object instead of the replay.")
+    ] = False,
+    trace_to: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Keep both traces in this folder.")
+    ] = None,
+    theme: Theme = None,
+) -> None:
+    """Answer a prompt with two methods, one after the other, then watch both side by side on one clock.
+
+    Same seed, same machine, one model in memory. Without a terminal the result card is printed.
+    """
+    from eagle_chat.headless import read_prompt
+    from eagle_chat.race import Job
+    from eagle_chat.race import race as run_race
+
+    raise typer.Exit(run_race(options, Job(read_prompt(prompt), methods, as_json, trace_to, theme)))
+
+
+@watching.command()
+def tour(
+    chapter: Annotated[int | None, typer.Argument(help="Begin with this one.", show_default=False)] = None,
+    theme: Theme = None,
+) -> None:
+    """See in eight short chapters how speculative decoding works, on recorded rounds: no model, no GPU.
+
+    Where standard output is no terminal the lesson is printed as text.
+    """
+    from eagle_chat.tour import Job
+    from eagle_chat.tour import tour as run_tour
+
+    raise typer.Exit(run_tour(Job(chapter, theme)))

@@ -1,0 +1,59 @@
+"""The application that shows the tour. It knows no engine: nothing is loaded but the screen."""
+
+from __future__ import annotations
+
+import sys
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE
+from eagle_chat.screens.help import HelpScreen
+from eagle_chat.screens.tour import TourScreen
+from eagle_chat.terminal import stderr_to_log
+from eagle_chat.themed_app import ThemedApp
+from eagle_chat.widgets.draft_tree import DraftTreeView
+
+
+class TourApp(ThemedApp):
+    """One screen, which goes through the chapters."""
+
+    CSS_PATH: ClassVar = ["../app.tcss", "../tour.tcss"]
+    TITLE = "eagle-chat tour"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
+        Binding("q", "quit", "quit", id="app.quit"),
+        Binding("ctrl+q,ctrl+c", "quit", "quit", id="app.quit_anywhere", show=False, priority=True),
+    ]
+
+    def __init__(self, chapter: int = 1, *, theme: str | None = None) -> None:
+        super().__init__(theme)
+        self.lesson = TourScreen(chapter)
+
+    def get_default_screen(self) -> Screen[None]:
+        """The lesson."""
+        return self.lesson
+
+    def action_help(self) -> None:
+        """Keys and definitions."""
+        if self.screen is self.lesson:
+            nodes = [
+                each
+                for each in DraftTreeView.BINDINGS
+                if isinstance(each, Binding) and each.action.startswith("select")
+            ]
+            self.push_screen(HelpScreen(("Tour", [*TourScreen.BINDINGS, *nodes, *TourApp.BINDINGS])))
+
+
+def run_tour_app(chapter: int, theme: str | None) -> int:
+    """Run it in this terminal; the exit code. How to come back to this place stays on the normal screen."""
+    with stderr_to_log() as log:
+        app = TourApp(chapter, theme=theme)
+        app.run()
+    if app.return_code:
+        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
+        return EXIT_FAILURE
+    if not app.lesson.place.at_end:
+        print(f"`eagle-chat tour {app.lesson.place.chapter}` goes on here.")
+    return EXIT_DONE
