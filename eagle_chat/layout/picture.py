@@ -3,13 +3,32 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from eagle_chat.layout import dendrogram, explain, ladder
+from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view
 from eagle_chat.layout.cells import Cell
 from eagle_chat.layout.rows import Row, heading, legend
 from eagle_chat.records import RoundRecord
 
+View = Literal["ladder", "dendrogram", "icicle", "outline"]
+VIEWS: tuple[View, ...] = ("ladder", "dendrogram", "icicle", "outline")
+SCROLLED = {"ladder": ladder, "icicle": icicle, "outline": outline_view}  # as high as they come out
+
+ICICLE_WIDTH = 60  # columns below which most of its nodes are counts
+OUTLINE_WIDTH = 40  # columns below which its words are cut
+
 WITH_HEADING, WITH_LEGEND = 3, 6  # rows of the panel from which there is one
 LEAST_TREE = 2  # rows that stay when a node is explained
+
+
+def fits(view: View, deepest: int, width: int) -> bool:
+    """Whether a view of trees this deep can be read in `width` columns. All of them scroll up and down."""
+    match view:
+        case "dendrogram":
+            return dendrogram.pitch(deepest, width) >= dendrogram.NARROWEST
+        case "icicle":
+            return width >= ICICLE_WIDTH
+        case "outline":
+            return width >= OUTLINE_WIDTH
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +36,7 @@ class Picture:
     """One round in one view and size. With `verified` False the verdict stays hidden."""
 
     record: RoundRecord
-    view: Literal["ladder", "dendrogram"]
+    view: View
     width: int
     height: int
     ascii_only: bool
@@ -31,19 +50,23 @@ class Picture:
 
     def tree(self) -> list[Row]:
         """The tree and its notes."""
-        if self.view == "ladder":
-            return ladder.layout(self.record, self.width, self.ascii_only, self.verified)
-        return dendrogram.layout(self.record, self.width, self._tree_height, self.ascii_only, self.verified)
+        if self.view == "dendrogram":
+            return dendrogram.layout(
+                self.record, self.width, self._tree_height, self.ascii_only, self.verified
+            )
+        return SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self.verified)
 
     def cells(self) -> list[Cell]:
         """Where the nodes stand in the rows of the tree."""
-        if self.view == "ladder":
-            return ladder.cells(self.record, self.width, self.ascii_only, self.verified)
-        return dendrogram.cells(self.record, self.width, self._tree_height, self.ascii_only, self.verified)
+        if self.view == "dendrogram":
+            return dendrogram.cells(
+                self.record, self.width, self._tree_height, self.ascii_only, self.verified
+            )
+        return SCROLLED[self.view].cells(self.record, self.width, self.ascii_only, self.verified)
 
     def columns(self) -> int:
         """What the tree takes at least; 0 where it fits any width."""
-        return 0 if self.view == "ladder" else dendrogram.width_needed(self.record)
+        return dendrogram.width_needed(self.record) if self.view == "dendrogram" else 0
 
     def legend(self) -> list[Row]:
         """What the glyphs mean, where there is a row for it."""
