@@ -5,6 +5,7 @@ from math import exp
 
 from rich.cells import cell_len
 
+from eagle_chat.layout.draw import draw_of
 from eagle_chat.layout.rows import Row, clip, fitting
 from eagle_chat.layout.states import (
     NodeState,
@@ -90,14 +91,16 @@ class _Words:
         rivals = by_score(tree, tree.children()[parent])
         rank = rivals.index(node)
         after = self._quoted(tree.texts[parent])
+        drawn = draw_of(self.record, node)
+        took = "what the target took"
+        if drawn is not None:
+            took += f": its score {drawn.score_text()}, log p + noise, was the highest"
         if len(rivals) == 1:
-            return f"accepted: the only draft after {after}, and what the target took"
+            return f"accepted: the only draft after {after}, and {took}"
         if rank == 0:
-            return f"accepted: the drafter's best of {len(rivals)} after {after}, and what the target took"
+            return f"accepted: the drafter's best of {len(rivals)} after {after}, and {took}"
         place = RANKS[rank] if rank < len(RANKS) else f"number {rank + 1}"
-        return (
-            f"accepted: only the drafter's {place} of {len(rivals)} after {after}, but what the target took"
-        )
+        return f"accepted: only the drafter's {place} of {len(rivals)} after {after}, but {took}"
 
     def passed_over(self, node: int) -> str:
         """Kept, and not on the path: it lost against a sibling, an ancestor did, or nobody asked."""
@@ -174,11 +177,15 @@ class _Words:
             winner = record.path[place]
             took, p = self._quoted(tree.texts[winner]), None if tree.target is None else tree.target[winner]
         else:
+            winner = own_token(record)
             took, p = self._quoted(bonus_text(record) or b""), record.bonus_target
         if loser is None:
             return f"the target took {took} instead"
         numbers = ""
-        if p is not None and tree.target is not None:
+        won, lost = draw_of(record, winner), draw_of(record, loser)
+        if won is not None and lost is not None:
+            numbers = f" (score {won.score_text()} against {lost.score_text()}: log p + noise)"
+        elif p is not None and tree.target is not None:
             numbers = f" ({_percent(p)} against {_percent(tree.target[loser])})"
         where = "" if place < len(record.path) else ", which is not among the drafts"
         return f"after {self._quoted(tree.texts[fork])} the target took {took} instead{numbers}{where}"
@@ -214,6 +221,9 @@ def _numbers(record: RoundRecord, node: int, ascii_only: bool, verified: bool) -
         parts.append([("   the target was not asked", "label")])
     elif node:
         parts.append([("   target ", "label"), (_percent(target), "score")])
+    if verified and (drawn := draw_of(record, node)) is not None:
+        parts.append([("   noise ", "label"), (drawn.noise_text(), "score")])
+        parts.append([("   score ", "label"), (drawn.score_text(), "score")])
     if value is not None:
         parts.append([("   value ", "label"), (f"{value:.2f}", "score")])
     return [*parts, [("   id ", "label"), (str(token), "score")]]

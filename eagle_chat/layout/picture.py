@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view
+from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table
 from eagle_chat.layout.cells import Cell
 from eagle_chat.layout.rows import Row, heading, legend
 from eagle_chat.records import RoundRecord
@@ -16,6 +16,7 @@ ICICLE_WIDTH = 60  # columns below which most of its nodes are counts
 OUTLINE_WIDTH = 40  # columns below which its words are cut
 
 WITH_HEADING, WITH_LEGEND = 3, 6  # rows of the panel from which there is one
+WORDS = 5  # rows kept free below the table of what was drawn and kept
 LEAST_TREE = 2  # rows that stay when a node is explained
 
 
@@ -49,12 +50,18 @@ class Picture:
         return heading(self.record, self.width, self.ascii_only, self.verified, newest)
 
     def tree(self) -> list[Row]:
-        """The tree and its notes."""
+        """The tree and its notes, and where there is room the table of what was drawn and kept."""
         if self.view == "dendrogram":
-            return dendrogram.layout(
+            rows = dendrogram.layout(
                 self.record, self.width, self._tree_height, self.ascii_only, self.verified
             )
-        return SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self.verified)
+        else:
+            rows = SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self.verified)
+        below = selection_table.table(self.record, self.width)
+        blank: list[Row] = [[]]
+        if below and len(rows) + 1 + len(below) + WORDS <= self._tree_height:
+            return [*rows, *blank, *below]
+        return rows
 
     def cells(self) -> list[Cell]:
         """Where the nodes stand in the rows of the tree."""

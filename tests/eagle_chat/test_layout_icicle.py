@@ -1,5 +1,7 @@
 """The icicle as text, and what must hold for every tree."""
 
+from itertools import pairwise
+
 import pytest
 
 from eagle_chat.layout import icicle
@@ -58,7 +60,7 @@ def test_random_trees(seed: int, width: int) -> None:
         assert all(role in ROLES for row in rows for _, role in row)
         assert picture(rows).isascii() or not ascii_only
     cells = sorted(icicle.cells(record, width))
-    for left, right in zip(cells, cells[1:], strict=False):
+    for left, right in pairwise(cells):
         assert left.row < right.row or left.x + left.width <= right.x
     placed = {cell.node: cell for cell in cells}
     assert {*record.path, own_token(record)} <= placed.keys()
