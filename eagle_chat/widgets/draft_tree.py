@@ -12,10 +12,12 @@ from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from eagle_chat.authorship import Written
 from eagle_chat.layout import dendrogram
 from eagle_chat.layout.cells import Cell, cell_at, next_node
 from eagle_chat.layout.picture import VIEWS, Picture, View, fits
 from eagle_chat.layout.rows import ROLES, Row, row_text
+from eagle_chat.layout.states import own_token
 from eagle_chat.records import RoundRecord
 from eagle_chat.rewinding import Rewinding
 from eagle_chat.widgets.draft_tree_look import LOOK, PREFIX
@@ -86,6 +88,15 @@ class DraftTreeView(ScrollView, can_focus=True):
             self._count_on()
         else:
             self._draw_round(self._rewinding.record, verified=True)
+
+    def look_at(self, rounds: Sequence[RoundRecord], token: Written) -> None:
+        """Hold the round that wrote a token of a reply, with its node selected."""
+        self._rewinding.follow(rounds)
+        self._rewinding.step(-sys.maxsize)
+        self._rewinding.step(token.round)
+        self._moved()
+        record = rounds[token.round]
+        self._select(own_token(record) if token.depth is None else record.path[token.depth])
 
     def _draw_round(self, record: RoundRecord | None, verified: bool) -> None:
         if record is not self.record:
