@@ -1,6 +1,7 @@
 """Why a node ended as it did, and what a round gave: sentences made from the round's own numbers."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp
 
 from rich.cells import cell_len
@@ -55,6 +56,22 @@ def round_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row
     if len(record.tree.tokens) == 1 and record.tree.sizing is not None:
         return []
     return clip([(f" {_Words(record, ascii_only).whole_round(width - 1)}", "label")], width, ascii_only)
+
+
+def chain_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row:
+    """What the drafter's first choices alone would have given, where the tree gave more."""
+    tree = record.tree
+    children = tree.children()
+    firsts = 0
+    for parent, node in pairwise(record.path):
+        if by_score(tree, children[parent])[0] != node:
+            break
+        firsts += 1
+    if firsts == record.accepted:
+        return []
+    count = firsts + 1
+    text = f"a chain of the drafter's first choices would have got {count} token{'s' * (count != 1)}"
+    return clip([(f" {text}, the tree got {len(record.new)}", "label")], width, ascii_only)
 
 
 def expected_tokens(record: RoundRecord) -> float | None:

@@ -83,8 +83,9 @@ class Picture:
         """The round or a node in words for those who look closer; `taken` rows are the tree's."""
         last = self.legend()
         free = self.height - (self.height >= WITH_HEADING) - taken
-        line = explain.round_line(self.record, self.width, self.ascii_only) if self.verified else []
-        about_round = [line] if line else []
+        about_round = self._about_round() if self.verified else []
+        if free < len(about_round) + len(last):
+            about_round = about_round[:1]
         if node is None:
             return [*about_round, *last] if free > len(last) else about_round or last
         rows = explain.inspected(self.record, node, self.width, self.ascii_only, self.verified)
@@ -92,6 +93,11 @@ class Picture:
         if free >= len(rows) + len(about_round) + len(last):
             return [*about_round, *rows, *last]
         return [*rows, *last] if free >= len(rows) + len(last) else rows
+
+    def _about_round(self) -> list[Row]:
+        """What was expected and what came of it, and whether a tree was needed for that."""
+        lines = (explain.round_line, explain.chain_line)
+        return [row for line in lines if (row := line(self.record, self.width, self.ascii_only))]
 
     @property
     def _tree_height(self) -> int:

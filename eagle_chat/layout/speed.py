@@ -76,7 +76,8 @@ def _figures(reading: Reading, width: int, height: int, ascii_only: bool) -> lis
             rows += _lines(above, width, 3, ascii_only, depths=not details)
         else:
             rows += _beside_digits(reading, _lines(above, width - BESIDE, 3, now=False, depths=not details))
-    return rows + _details(reading, width, height - len(rows))
+    narrow = not any("KV" in text for row in rows for text, _ in row)
+    return rows + _details(reading, width, height - len(rows), cached=narrow)
 
 
 def _tall(reading: Reading, width: int) -> list[Row]:
@@ -246,8 +247,11 @@ def _depths(stats: ReplyStatistics) -> list[Row]:
     ]
 
 
-def _details(reading: Reading, width: int, count: int) -> list[Row]:
-    """Rows for those who have the room: acceptance at every depth, then totals."""
+def _details(reading: Reading, width: int, count: int, cached: bool) -> list[Row]:
+    """Rows for those who have the room: acceptance at every depth, then totals.
+
+    With `cached` they tell the size of the cache, for which the rows above are too narrow.
+    """
     stats = reading.stats
     accepted = sum(stats.accepted_history)
     totals: Row = [
@@ -261,9 +265,9 @@ def _details(reading: Reading, width: int, count: int) -> list[Row]:
         (f"{_number(stats.prefill_ms if stats.new_tokens else None, 0, 5)}", "value"),
         (" ms", "label"),
     ]
-    cache = _storage(reading, width) if width < SHORT else []
+    cache = _storage(reading, width) if cached else []
     shares = _depths(stats) or [[(UNKNOWN, "value")]]
     return [
-        fitting([[(" accepted at depth  ", "label")], *shares], width),
-        fitting([totals[:4], totals[4:6], totals[6:], cache, _memory(reading)], width),
+        fitting([[(" accepted at depth  ", "label")], *shares, _memory(reading)], width),
+        fitting([totals[:4], totals[4:6], totals[6:], cache], width),
     ][: max(0, count)]

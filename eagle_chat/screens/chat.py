@@ -207,8 +207,11 @@ class ChatScreen(Screen[None]):
         (view or self.tree_view).focus()
 
     def on_token_view_round_wanted(self, message: TokenView.RoundWanted) -> None:
-        """The tree shows where a token comes from."""
-        self.tree_view.look_at(message.rounds, message.token)
+        """The tree shows where a token comes from; while a reply is written it shows that one."""
+        if self.busy:
+            self.prompt_bar.hint("The tree follows the reply under way: open the round when that is over.")
+        else:
+            self.tree_view.look_at(message.rounds, message.token)
 
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the conversation while writing."""

@@ -26,10 +26,12 @@ class TokenView(VerticalGroup, can_focus=True):
     """Stands in the place of a reply's Markdown. A token can be chosen, and its round asked for."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "choose(-1)", "token before", id="tokens.before", show=False),
-        Binding("right", "choose(1)", "next token", id="tokens.next", show=False),
+        Binding("left", "choose(-1)", "token", id="tokens.before", key_display="←→",
+                tooltip="choose a token of the reply; or click it"),
+        Binding("right", "choose(1)", "token", id="tokens.next", show=False,
+                tooltip="choose a token of the reply; or click it"),
         Binding("enter", "open", "its round", id="tokens.open",
-                tooltip="the draft tree of the round that wrote the token; or click it"),
+                tooltip="the draft tree of the round that wrote the token"),
     ]  # fmt: skip
     DEFAULT_CSS = """
     TokenView {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from eagle_chat.layout.cells import next_node
-from eagle_chat.layout.explain import expected_tokens, explain, inspected, round_line
+from eagle_chat.layout.explain import chain_line, expected_tokens, explain, inspected, round_line
 from eagle_chat.layout.rows import ROLES, row_text, row_width
 from eagle_chat.layout.states import own_token
 from eagle_chat.records import Dropped, RoundRecord, SizingRecord
@@ -180,3 +180,15 @@ def test_a_filtered_token_has_no_score() -> None:
     noisy = with_noise(ROUND)
     filtered = replace(noisy, tree=replace(noisy.tree, target=(1.0, 0.7, 0.3, 0.0, *noisy.tree.target[4:])))
     assert "against ruled out" in explain(filtered, 3)
+
+
+def test_what_a_chain_would_have_given() -> None:
+    """The reason for a tree, told where a chain had done as well, or with another count."""
+    assert row_text(chain_line(ROUND, 120)) == (  # the second token was the drafter's second choice
+        " a chain of the drafter's first choices would have got 2 tokens, the tree got 4"
+    )
+    assert chain_line(TO_THE_END, 120) == []
+    assert chain_line(CUT, 120)
+    for record in (example_plain(), example_prefill(), verdict(7, TREE, (0,), b" it")):
+        assert chain_line(record, 120) == []
+    assert row_width(chain_line(ROUND, 30)) <= 30
