@@ -23,6 +23,7 @@ from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.prompt import Prompt
+from eagle_chat.widgets.token_view import TokenView
 from eagle_chat.worker import SessionFactory, Worker
 
 TICK = 0.1  # seconds between looks at the inbox
@@ -170,6 +171,7 @@ class EagleChatApp(ThemedApp):
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
                     ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
+                    ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )
             )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from eagle_chat.calibration import Calibration
 from eagle_chat.events import (
     Event,
     Failed,
@@ -14,6 +15,7 @@ from eagle_chat.events import (
     Started,
 )
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.process_memory import resident_bytes
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen, Figures
 from eagle_chat.screens.compare import CompareScreen
@@ -30,6 +32,7 @@ class EngineFeed:
         self._chat = chat
         self._budget = budget
         self._over = over
+        self.calibration = Calibration()  # of the conversation
         self._running: Reply | None = None
         self._discarding = False  # what still arrives belongs to a conversation that was left
 
@@ -37,6 +40,7 @@ class EngineFeed:
         """The conversation is left, maybe in the middle of a reply."""
         self._discarding = running
         self._running = self.reply = None
+        self.calibration = Calibration()
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
@@ -55,6 +59,8 @@ class EngineFeed:
                 self._failed(message)
             case Prefill() | RoundDone() if self._running is not None:
                 self._running.add(event)
+                if isinstance(event, RoundDone) and self._running is self.reply:
+                    self.calibration.add(event.record)
             case Finished() if self._running is not None:
                 self._running.add(event)
                 self._finished(self._running)
@@ -128,8 +134,8 @@ class EngineFeed:
         self._over()
 
     def _figures(self, reply: Reply) -> Figures:
-        context = self.info.context if self.info else 0
-        return Figures(context, self._budget.share, reply.plain_speed)
+        context, kv = (self.info.context, self.info.kv_token_bytes) if self.info else (0, 0)
+        return Figures(context, self._budget.share, reply.plain_speed, kv, resident_bytes(), self.calibration)
 
 
 def _progress(reply: Reply) -> str:

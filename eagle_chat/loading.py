@@ -115,6 +115,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
     from engine import Engine, dtype_name, load_model, make_target, pick_device, pick_dtype
+    from engine.footprint import token_bytes
     from engine.memory import keep_freed_memory
 
     device = pick_device(options.device)
@@ -145,6 +146,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         temperature=options.temperature,
         head=head.name if head else options.head,
         notes=(*location.notes, *notes),
+        kv_token_bytes=token_bytes(target.model),
     )
     engine = Engine(target, drafters)
     progress(Loading("warming up"))

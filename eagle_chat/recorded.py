@@ -65,7 +65,7 @@ def _sound(done: RoundDone, number: int) -> bool:
         and _whole(record.new)
         and len(record.texts) == len(record.new) > 0
         and (record.bonus is None or record.bonus == len(record.new) - 1)
-        and (record.bonus_target is None or _numbers([record.bonus_target]))
+        and _numbers_or_none((record.bonus_target, record.bonus_noise))
         and _sound_tree(tree)
         and _is_path(record.path, tree)
         and record.accepted == len(record.path) - 1
@@ -81,6 +81,7 @@ def _sound_tree(tree: TreeRecord) -> bool:
         and tree.parents[0] == -1
         and all(0 <= parent < node for node, parent in enumerate(tree.parents[1:], start=1))
         and all(len(column) == nodes and _numbers(column) for column in columns)
+        and (tree.noise is None or (len(tree.noise) == nodes and _numbers_or_none(tree.noise)))
         and all(0 <= each.parent < nodes + at for at, each in enumerate(tree.dropped))
         and _numbers(number for each in tree.dropped for number in (each.confidence, each.value))
         and _sound_sizing(tree.sizing)
@@ -102,6 +103,10 @@ def _texts(values: Iterable[object]) -> bool:
 
 def _whole(values: Iterable[object]) -> bool:
     return all(isinstance(value, int) and not isinstance(value, bool) for value in values)
+
+
+def _numbers_or_none(values: Iterable[object]) -> bool:
+    return _numbers(value for value in values if value is not None)
 
 
 def _numbers(values: Iterable[object]) -> bool:

@@ -17,21 +17,25 @@ MOST_DROPPED = 24  # of what was drawn and not kept, the best ones recorded
 
 def record_round(step: Round, vocabulary: Vocabulary, watched: bool) -> RoundRecord:
     """The record of `step`; the target's probabilities and dropped candidates only where somebody watches."""
+    noise = step.noise() if watched else None
     return RoundRecord(
         index=step.index,
         new=tuple(step.new),
         texts=tuple(vocabulary.bytes_of(token) for token in step.new),
-        tree=_record_tree(step, vocabulary, watched),
+        tree=_record_tree(step, vocabulary, watched, noise),
         path=tuple(step.path),
         bonus=None if step.bonus is None else len(step.new) - 1,
         bonus_target=step.bonus_probability() if watched else None,
         draft_ms=1000 * step.timing.draft,
         verify_ms=1000 * step.timing.verify,
         other_ms=1000 * step.timing.other,
+        bonus_noise=noise[-1] if noise else None,
     )
 
 
-def _record_tree(step: Round, vocabulary: Vocabulary, watched: bool) -> TreeRecord:
+def _record_tree(
+    step: Round, vocabulary: Vocabulary, watched: bool, noise: list[float | None] | None
+) -> TreeRecord:
     tree = step.tree
     tokens, parents = tree.host
     record = TreeRecord(
@@ -40,6 +44,7 @@ def _record_tree(step: Round, vocabulary: Vocabulary, watched: bool) -> TreeReco
         parents=tuple(parents),
         values=None if tree.values is None else tuple(tree.values.tolist()),
         target=tuple(step.probabilities()) if watched else None,
+        noise=tuple(noise[:-1]) if noise else None,
         sizing=None if tree.sizing is None else _record_sizing(tree.sizing),
     )
     if not watched or tree.growth is None:

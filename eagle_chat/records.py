@@ -51,6 +51,7 @@ class TreeRecord:
     drawn: tuple[int, ...] = ()  # how many candidates were drawn at depth 1, 2, …
     cutoff: float | None = None  # value of the last node kept where some were not
     sizing: SizingRecord | None = None  # where the size was chosen for this round
+    noise: tuple[float | None, ...] | None = None  # at temperature above 0, where the parent was asked
 
     def depth(self, node: int) -> int:
         """Edges between the root and `node`."""
@@ -91,6 +92,7 @@ class RoundRecord:
     draft_ms: float  # engine clock
     verify_ms: float
     other_ms: float
+    bonus_noise: float | None = None  # at temperature above 0: see `TreeRecord.noise`
 
     @property
     def accepted(self) -> int:

@@ -4,6 +4,9 @@ Line 1 is the header: `format`, `version`, what was loaded, the prompt, method a
 `prompt_tokens`, a line for every round with the fields of `RoundRecord` and the text it completed, and at the
 end the summary of the reply. Token bytes are strings where they are whole UTF-8 characters and lists of byte
 values elsewhere. Numbers are rounded to five digits.
+
+At temperature above 0, `tree.noise` and `bonus_noise` are the noise that the target added to its
+log-probabilities, null for nodes it was not asked about. They came later: a trace without them is whole.
 """
 
 from __future__ import annotations
@@ -162,6 +165,7 @@ def _round(value: dict[str, Any]) -> RoundRecord:
         parents=tuple(tree["parents"]),
         values=None if tree["values"] is None else tuple(tree["values"]),
         target=None if tree["target"] is None else tuple(tree["target"]),
+        noise=None if tree.get("noise") is None else tuple(tree["noise"]),  # older traces have none
         dropped=dropped,
         drawn=tuple(tree["drawn"]),
         cutoff=tree["cutoff"],

@@ -91,6 +91,22 @@ class Round:
                 result[child] = p
         return result
 
+    def noise(self) -> list[float | None] | None:
+        """The noise of each node where its parent was asked and of the bonus last; None at temperature 0."""
+        if self.sampler.greedy:
+            return None
+        tokens, parents = self.tree.host
+        result: list[float | None] = [None] * (len(tokens) + 1)
+        for depth, asked in enumerate(self.path if self.bonus is not None else self.path[:-1]):
+            row = self.sampler.noise(self.start + depth, self.logits.shape[-1], self.logits.device)
+            nodes = [node for node in range(1, len(tokens)) if parents[node] == asked]
+            drawn = [tokens[node] for node in nodes]
+            if asked == self.path[-1] and self.bonus is not None:
+                nodes, drawn = [*nodes, len(tokens)], [*drawn, self.bonus]
+            for node, value in zip(nodes, row[drawn].tolist(), strict=True):
+                result[node] = value
+        return result
+
 
 class Engine:
     """A target, the drafters it can be paired with, and the conversation in their caches.

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from eagle_chat.layout.cells import Cell, traced
 from eagle_chat.layout.folding import Shown, fold
-from eagle_chat.layout.rows import Row, best_dropped, clip, not_kept, why_this_size
+from eagle_chat.layout.rows import Row, best_dropped, clip, joined, not_kept, why_this_size
 from eagle_chat.layout.states import NodeState, bonus_text, confidences, marks, node_states, scores
 from eagle_chat.layout.tokens import fitted
 from eagle_chat.records import RoundRecord
@@ -151,7 +151,7 @@ class _Pen:
 
     def rows(self) -> list[Row]:
         """Everything drawn so far, from left to right with spaces between."""
-        return [_joined(sorted(pieces)) for pieces in self.pieces]
+        return [joined(pieces) for pieces in self.pieces]
 
     def node(self, node: int) -> None:
         """A node's own cell and the edges to its children."""
@@ -251,17 +251,3 @@ def _folded_count(folded: int, room: int) -> str:
     """`+n`, or only `+` where the number would leave too little of the token."""
     count = f"+{folded}" if folded else ""
     return count if room - len(count) >= 3 else count[:1]
-
-
-def _joined(pieces: list[tuple[int, str, str]]) -> Row:
-    row: Row = []
-    end = 0
-    for x, text, role in pieces:
-        if x > end:
-            row.append((" " * (x - end), "edge"))
-        if row and row[-1][1] == role:
-            row[-1] = (row[-1][0] + text, role)
-        else:
-            row.append((text, role))
-        end = x + cell_len(text)
-    return row

@@ -1,10 +1,12 @@
 """Why a node ended as it did, and what a round gave: sentences made from the round's own numbers."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 from math import exp
 
 from rich.cells import cell_len
 
+from eagle_chat.layout.draw import draw_of
 from eagle_chat.layout.rows import Row, clip, fitting
 from eagle_chat.layout.states import (
     NodeState,
@@ -56,6 +58,22 @@ def round_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row
     return clip([(f" {_Words(record, ascii_only).whole_round(width - 1)}", "label")], width, ascii_only)
 
 
+def chain_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row:
+    """What the drafter's first choices alone would have given, where the tree gave more."""
+    tree = record.tree
+    children = tree.children()
+    firsts = 0
+    for parent, node in pairwise(record.path):
+        if by_score(tree, children[parent])[0] != node:
+            break
+        firsts += 1
+    if firsts == record.accepted:
+        return []
+    count = firsts + 1
+    text = f"a chain of the drafter's first choices would have got {count} token{'s' * (count != 1)}"
+    return clip([(f" {text}, the tree got {len(record.new)}", "label")], width, ascii_only)
+
+
 def expected_tokens(record: RoundRecord) -> float | None:
     """What the drafter's own values promise: one token, and every kept node's chance to be accepted."""
     values = record.tree.values
@@ -90,14 +108,16 @@ class _Words:
         rivals = by_score(tree, tree.children()[parent])
         rank = rivals.index(node)
         after = self._quoted(tree.texts[parent])
+        drawn = draw_of(self.record, node)
+        took = "what the target took"
+        if drawn is not None:
+            took += f": its score {drawn.score_text()}, log p + noise, was the highest"
         if len(rivals) == 1:
-            return f"accepted: the only draft after {after}, and what the target took"
+            return f"accepted: the only draft after {after}, and {took}"
         if rank == 0:
-            return f"accepted: the drafter's best of {len(rivals)} after {after}, and what the target took"
+            return f"accepted: the drafter's best of {len(rivals)} after {after}, and {took}"
         place = RANKS[rank] if rank < len(RANKS) else f"number {rank + 1}"
-        return (
-            f"accepted: only the drafter's {place} of {len(rivals)} after {after}, but what the target took"
-        )
+        return f"accepted: only the drafter's {place} of {len(rivals)} after {after}, but {took}"
 
     def passed_over(self, node: int) -> str:
         """Kept, and not on the path: it lost against a sibling, an ancestor did, or nobody asked."""
@@ -174,11 +194,15 @@ class _Words:
             winner = record.path[place]
             took, p = self._quoted(tree.texts[winner]), None if tree.target is None else tree.target[winner]
         else:
+            winner = own_token(record)
             took, p = self._quoted(bonus_text(record) or b""), record.bonus_target
         if loser is None:
             return f"the target took {took} instead"
         numbers = ""
-        if p is not None and tree.target is not None:
+        won, lost = draw_of(record, winner), draw_of(record, loser)
+        if won is not None and lost is not None:
+            numbers = f" (score {won.score_text()} against {lost.score_text()}: log p + noise)"
+        elif p is not None and tree.target is not None:
             numbers = f" ({_percent(p)} against {_percent(tree.target[loser])})"
         where = "" if place < len(record.path) else ", which is not among the drafts"
         return f"after {self._quoted(tree.texts[fork])} the target took {took} instead{numbers}{where}"
@@ -214,6 +238,9 @@ def _numbers(record: RoundRecord, node: int, ascii_only: bool, verified: bool) -
         parts.append([("   the target was not asked", "label")])
     elif node:
         parts.append([("   target ", "label"), (_percent(target), "score")])
+    if verified and (drawn := draw_of(record, node)) is not None:
+        parts.append([("   noise ", "label"), (drawn.noise_text(), "score")])
+        parts.append([("   score ", "label"), (drawn.score_text(), "score")])
     if value is not None:
         parts.append([("   value ", "label"), (f"{value:.2f}", "score")])
     return [*parts, [("   id ", "label"), (str(token), "score")]]

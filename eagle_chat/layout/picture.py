@@ -3,13 +3,33 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from eagle_chat.layout import dendrogram, explain, ladder
+from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table
 from eagle_chat.layout.cells import Cell
 from eagle_chat.layout.rows import Row, heading, legend
 from eagle_chat.records import RoundRecord
 
+View = Literal["ladder", "dendrogram", "icicle", "outline"]
+VIEWS: tuple[View, ...] = ("ladder", "dendrogram", "icicle", "outline")
+SCROLLED = {"ladder": ladder, "icicle": icicle, "outline": outline_view}  # as high as they come out
+
+ICICLE_WIDTH = 60  # columns below which most of its nodes are counts
+OUTLINE_WIDTH = 40  # columns below which its words are cut
+
 WITH_HEADING, WITH_LEGEND = 3, 6  # rows of the panel from which there is one
+WORDS = 5  # rows kept free below the table of what was drawn and kept
 LEAST_TREE = 2  # rows that stay when a node is explained
+
+
+def fits(view: View, deepest: int, width: int) -> bool:
+    """Whether a view of trees this deep can be read in `width` columns. All of them scroll up and down."""
+    match view:
+        case "dendrogram":
+            return dendrogram.pitch(deepest, width) >= dendrogram.NARROWEST
+        case "icicle":
+            return width >= ICICLE_WIDTH
+        case "outline":
+            return width >= OUTLINE_WIDTH
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +37,7 @@ class Picture:
     """One round in one view and size. With `verified` False the verdict stays hidden."""
 
     record: RoundRecord
-    view: Literal["ladder", "dendrogram"]
+    view: View
     width: int
     height: int
     ascii_only: bool
@@ -30,20 +50,30 @@ class Picture:
         return heading(self.record, self.width, self.ascii_only, self.verified, newest)
 
     def tree(self) -> list[Row]:
-        """The tree and its notes."""
-        if self.view == "ladder":
-            return ladder.layout(self.record, self.width, self.ascii_only, self.verified)
-        return dendrogram.layout(self.record, self.width, self._tree_height, self.ascii_only, self.verified)
+        """The tree and its notes, and where there is room the table of what was drawn and kept."""
+        if self.view == "dendrogram":
+            rows = dendrogram.layout(
+                self.record, self.width, self._tree_height, self.ascii_only, self.verified
+            )
+        else:
+            rows = SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self.verified)
+        below = selection_table.table(self.record, self.width)
+        blank: list[Row] = [[]]
+        if below and len(rows) + 1 + len(below) + WORDS <= self._tree_height:
+            return [*rows, *blank, *below]
+        return rows
 
     def cells(self) -> list[Cell]:
         """Where the nodes stand in the rows of the tree."""
-        if self.view == "ladder":
-            return ladder.cells(self.record, self.width, self.ascii_only, self.verified)
-        return dendrogram.cells(self.record, self.width, self._tree_height, self.ascii_only, self.verified)
+        if self.view == "dendrogram":
+            return dendrogram.cells(
+                self.record, self.width, self._tree_height, self.ascii_only, self.verified
+            )
+        return SCROLLED[self.view].cells(self.record, self.width, self.ascii_only, self.verified)
 
     def columns(self) -> int:
         """What the tree takes at least; 0 where it fits any width."""
-        return 0 if self.view == "ladder" else dendrogram.width_needed(self.record)
+        return dendrogram.width_needed(self.record) if self.view == "dendrogram" else 0
 
     def legend(self) -> list[Row]:
         """What the glyphs mean, where there is a row for it."""
@@ -53,8 +83,9 @@ class Picture:
         """The round or a node in words for those who look closer; `taken` rows are the tree's."""
         last = self.legend()
         free = self.height - (self.height >= WITH_HEADING) - taken
-        line = explain.round_line(self.record, self.width, self.ascii_only) if self.verified else []
-        about_round = [line] if line else []
+        about_round = self._about_round() if self.verified else []
+        if free < len(about_round) + len(last):
+            about_round = about_round[:1]
         if node is None:
             return [*about_round, *last] if free > len(last) else about_round or last
         rows = explain.inspected(self.record, node, self.width, self.ascii_only, self.verified)
@@ -62,6 +93,11 @@ class Picture:
         if free >= len(rows) + len(about_round) + len(last):
             return [*about_round, *rows, *last]
         return [*rows, *last] if free >= len(rows) + len(last) else rows
+
+    def _about_round(self) -> list[Row]:
+        """What was expected and what came of it, and whether a tree was needed for that."""
+        lines = (explain.round_line, explain.chain_line)
+        return [row for line in lines if (row := line(self.record, self.width, self.ascii_only))]
 
     @property
     def _tree_height(self) -> int:

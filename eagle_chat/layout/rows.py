@@ -1,5 +1,7 @@
 """Rows of text in roles, and the lines around every view of a tree: heading, legend, what was not kept."""
 
+from collections.abc import Iterable
+
 from rich.cells import cell_len
 
 from eagle_chat.layout.states import NodeState, marks
@@ -51,6 +53,27 @@ def fitting(parts: list[Row], width: int) -> Row:
             break
         row += part
     return row
+
+
+def joined(pieces: Iterable[tuple[int, str, str]]) -> Row:
+    """(cell, text, role) from left to right as one row, with spaces between."""
+    row: Row = []
+    end = 0
+    for x, text, role in sorted(pieces):
+        if x > end:
+            row.append((" " * (x - end), "edge"))
+        if row and row[-1][1] == role:
+            row[-1] = (row[-1][0] + text, role)
+        else:
+            row.append((text, role))
+        end = x + cell_len(text)
+    return row
+
+
+def notes(record: RoundRecord, width: int, ascii_only: bool = False) -> list[Row]:
+    """The rows below a tree: what was not kept and why it has its size, where there is something to say."""
+    found = (not_kept(record, width - 1, ascii_only), why_this_size(record, width - 1, ascii_only))
+    return [clip([(" ", "label"), *row], width, ascii_only) for row in found if row]
 
 
 def heading(

@@ -3,8 +3,10 @@
 Only what was measured is written; an unknown figure is a dash. Fields keep their width, so nothing moves.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from eagle_chat.calibration import Calibration
+from eagle_chat.layout import calibration_strip
 from eagle_chat.layout.rows import Row, fitting, row_width
 from eagle_chat.statistics import ReplyStatistics
 
@@ -44,10 +46,23 @@ class Reading:
     plain_tokens_per_second: float | None = None  # of a plain run of the same prompt on this machine
     ui_share: float | None = None  # of the wall clock, spent painting
     kv: tuple[int, int] | None = None  # tokens cached, tokens that fit
+    kv_token_bytes: int = 0  # of one token in the target's cache
+    memory: int | None = None  # bytes of the whole process
+    calibration: Calibration | None = None  # where it is to be shown
 
 
 def layout(reading: Reading, width: int, height: int, ascii_only: bool = False) -> list[Row]:
-    """At most `height` rows, none wider than `width`: with a heading and large digits from four rows on."""
+    """At most `height` rows, none wider than `width`: with a heading and large digits from four rows on.
+
+    The calibration strip, where there is one, takes the last rows.
+    """
+    if reading.calibration is not None:
+        below = calibration_strip.strip(reading.calibration, width, ascii_only)[:height]
+        return [*_figures(reading, width, height - len(below), ascii_only), *below]
+    return _figures(reading, width, height, ascii_only)
+
+
+def _figures(reading: Reading, width: int, height: int, ascii_only: bool) -> list[Row]:
     if height < HEADING_HEIGHT:
         return _lines(reading, width - 1, height, ascii_only)
     rows = [_heading(width, ascii_only)]
@@ -56,11 +71,13 @@ def layout(reading: Reading, width: int, height: int, ascii_only: bool = False) 
         rows += _tall(reading, width)
     else:
         details = height > HEADING_HEIGHT
+        above = replace(reading, memory=None) if details else reading  # said among the details
         if ascii_only or width < DIGITS_COLUMNS:
-            rows += _lines(reading, width, 3, ascii_only, depths=not details)
+            rows += _lines(above, width, 3, ascii_only, depths=not details)
         else:
-            rows += _beside_digits(reading, _lines(reading, width - BESIDE, 3, now=False, depths=not details))
-    return rows + _details(reading, width, height - len(rows))
+            rows += _beside_digits(reading, _lines(above, width - BESIDE, 3, now=False, depths=not details))
+    narrow = not any("KV" in text for row in rows for text, _ in row)
+    return rows + _details(reading, width, height - len(rows), cached=narrow)
 
 
 def _tall(reading: Reading, width: int) -> list[Row]:
@@ -155,6 +172,7 @@ def _speed(reading: Reading, width: int, ascii_only: bool, now: bool) -> list[Ro
         parts.append([(" (measured)", "label")])
     if reading.ui_share is not None:
         parts.append([("   screen ", "label"), (f"{100 * reading.ui_share:.1f}%", "value")])
+    parts.append(_memory(reading))
     return parts
 
 
@@ -168,9 +186,7 @@ def _time(reading: Reading, width: int, ascii_only: bool) -> list[Row]:
         key = f"{letter} " if ascii_only else block
         parts.append([(key, name), (f"{name} ", "label"), (_number(mean, 1, 5), "value"), ("  ", "label")])
     parts.append([("ms/round  " if width >= SHORT else "ms  ", "label")])
-    cache: Row = []
-    if reading.kv is not None and width >= SHORT:
-        cache = [("  KV ", "label"), (f"{reading.kv[0]}/{reading.kv[1]}", "value")]
+    cache = _storage(reading, width) if width >= SHORT else []
     room = min(60, width - row_width(fitting(parts, width)) - row_width(cache))
     if room >= 6:
         bar: Row = [
@@ -179,6 +195,28 @@ def _time(reading: Reading, width: int, ascii_only: bool) -> list[Row]:
         ]
         parts.append([*bar, (" " * (room - row_width(bar)), "label")])
     return [*parts, cache]
+
+
+def _storage(reading: Reading, width: int) -> Row:
+    """Tokens in the cache and, where words are written out, what they take."""
+    row: Row = []
+    if reading.kv is not None:
+        row = [("  KV ", "label"), (f"{reading.kv[0]}/{reading.kv[1]}", "value")]
+        if reading.kv_token_bytes and width >= WIDE:
+            row.append((f" {_megabytes(reading.kv[0] * reading.kv_token_bytes)}", "label"))
+    return row
+
+
+def _memory(reading: Reading) -> Row:
+    """What the whole process takes."""
+    if reading.memory is None:
+        return []
+    return [("   memory ", "label"), (_megabytes(reading.memory), "value")]
+
+
+def _megabytes(count: int) -> str:
+    megabytes = count / 1e6
+    return f"{f'{megabytes:.0f}' if megabytes >= 10 else f'{megabytes:.1f}':>4} MB"
 
 
 def _acceptance(stats: ReplyStatistics, width: int, ascii_only: bool, depths: bool) -> Row:
@@ -209,8 +247,11 @@ def _depths(stats: ReplyStatistics) -> list[Row]:
     ]
 
 
-def _details(reading: Reading, width: int, count: int) -> list[Row]:
-    """Rows for those who have the room: acceptance at every depth, then totals."""
+def _details(reading: Reading, width: int, count: int, cached: bool) -> list[Row]:
+    """Rows for those who have the room: acceptance at every depth, then totals.
+
+    With `cached` they tell the size of the cache, for which the rows above are too narrow.
+    """
     stats = reading.stats
     accepted = sum(stats.accepted_history)
     totals: Row = [
@@ -224,11 +265,9 @@ def _details(reading: Reading, width: int, count: int) -> list[Row]:
         (f"{_number(stats.prefill_ms if stats.new_tokens else None, 0, 5)}", "value"),
         (" ms", "label"),
     ]
-    cache: Row = []
-    if reading.kv is not None and width < SHORT:
-        cache = [("   KV ", "label"), (f"{reading.kv[0]}/{reading.kv[1]}", "value")]
+    cache = _storage(reading, width) if cached else []
     shares = _depths(stats) or [[(UNKNOWN, "value")]]
     return [
-        fitting([[(" accepted at depth  ", "label")], *shares], width),
+        fitting([[(" accepted at depth  ", "label")], *shares, _memory(reading)], width),
         fitting([totals[:4], totals[4:6], totals[6:], cache], width),
     ][: max(0, count)]

@@ -12,12 +12,15 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from eagle_chat.calibration import Calibration
 from eagle_chat.events import SessionInfo
+from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
 from eagle_chat.widgets.prompt import PromptBar
+from eagle_chat.widgets.token_view import TokenView
 from eagle_chat.widgets.transcript import AssistantMessage, Transcript
 
 SMALLEST = (60, 16)
@@ -38,6 +41,9 @@ class Figures:
     context: int
     ui_share: float | None = None
     plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
+    kv_token_bytes: int = 0  # of one token in the target's cache
+    memory: int | None = None  # bytes of the whole process
+    calibration: Calibration | None = None  # of the conversation so far
 
 
 def has_small_trees(info: SessionInfo) -> bool:
@@ -53,6 +59,22 @@ class ChatScreen(Screen[None]):
         Binding("escape", "app.stop_reply", "stop", id="chat.stop", tooltip="the text so far stays"),
         Binding("escape", "leave", "change between prompt and tree", id="chat.leave", show=False),
         Binding("i,enter", "write", "write", id="chat.write", key_display="i", tooltip="back to the prompt"),
+        Binding(
+            "c",
+            "calibration",
+            "calibration",
+            id="chat.calibration",
+            show=False,
+            tooltip="below the speed: how often the drafter is right when it is so sure",
+        ),
+        Binding(
+            "h",
+            "tokens",
+            "who wrote what",
+            id="chat.tokens",
+            show=False,
+            tooltip="in the replies: underlined was drafted, bold is the model's own",
+        ),
         Binding("y", "app.copy_reply", "copy the last reply as Markdown", id="chat.copy", show=False),
     ]
 
@@ -66,6 +88,7 @@ class ChatScreen(Screen[None]):
         self.gauge = Gauge(id="gauge")
         self.prompt_bar = PromptBar(id="prompt-bar")
         self._message: AssistantMessage | None = None
+        self._painted: tuple[Reply, Figures] | None = None  # what the panels show
 
     def compose(self) -> ComposeResult:
         """All parts; the style sheet places them."""
@@ -111,24 +134,32 @@ class ChatScreen(Screen[None]):
             self.transcript.lighten()
         if not picture:
             return
+        self._painted = (reply, figures)
         if reply.rounds:
             self.tree_view.follow(reply.rounds)
         self.gauge.show(
-            reply.statistics,
-            plain_tokens_per_second=figures.plain_speed,
-            ui_share=figures.ui_share,
-            kv=_cached(reply, figures.context),
+            Reading(
+                reply.statistics,
+                figures.plain_speed,
+                figures.ui_share,
+                _cached(reply, figures.context),
+                figures.kv_token_bytes,
+                figures.memory,
+                figures.calibration if self.has_class("-calibration") else None,
+            )
         )
 
     def end(self, reply: Reply, figures: Figures) -> None:
         """The reply is over: everything once more."""
         self.paint(reply, figures, text=True, picture=True)
+        if self._message is not None and self.has_class("-tokens"):
+            self._message.call_later(self._message.show_tokens, True)  # a short reply is not on screen yet
         self._message = None
         self.transcript.restore()
 
     def clear(self) -> None:
         """A new conversation."""
-        self._message = None
+        self._message = self._painted = None
         self.transcript.clear()
         self.transcript.note(WELCOME)
         self.tree_view.show(None)
@@ -162,6 +193,25 @@ class ChatScreen(Screen[None]):
     def action_write(self) -> None:
         """To the prompt."""
         self.prompt_bar.prompt.focus()
+
+    def action_calibration(self) -> None:
+        """Show the calibration strip, or no more."""
+        self.toggle_class("-calibration")
+        if self._painted is not None:
+            self.paint(*self._painted, text=False, picture=True)
+
+    def action_tokens(self) -> None:
+        """In the replies, show who wrote each token, or the text again."""
+        self.toggle_class("-tokens")
+        view = self.transcript.show_tokens(self.has_class("-tokens"))
+        (view or self.tree_view).focus()
+
+    def on_token_view_round_wanted(self, message: TokenView.RoundWanted) -> None:
+        """The tree shows where a token comes from; while a reply is written it shows that one."""
+        if self.busy:
+            self.prompt_bar.hint("The tree follows the reply under way: open the round when that is over.")
+        else:
+            self.tree_view.look_at(message.rounds, message.token)
 
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the conversation while writing."""

@@ -18,13 +18,19 @@ NUMBERS: Rows = [
     ("tok/s", "(new tokens − 1) / decoding time on the engine's clock; reading the prompt is counted apart"),
     ("accepted by depth", "of the rounds that drafted a token at depth d, the share that kept one there"),
     ("×", "tok/s against plain decoding of the same prompt on this machine: ctrl+r measures it"),
+    ("KV", "tokens in the model's cache, of as many as fit, and their keys and values in megabytes"),
+    ("memory", "what the whole process has: weights, caches, program"),
+    ("calibration", "of the tokens drafted with so much confidence and put to the model in this "
+        "conversation, the share it took; where both agree the drafter knows its limits; ~: fewer than 20"),
     ("screen", "share of the time that painting takes; it slows down to stay at 2 %"),
     (
         "n8 d3 b4",
         "nodes verified a round, longest drafted path, nodes expanded a level; ≤: sized by their cost",
     ),
     ("fp32 gap", "where two texts part: how far apart full precision sees the two best tokens there"),
-]
+    ("noise, score", "at temperature above 0 the token with the highest log p + noise is taken; the noise "
+        "depends on seed, place and token alone, so drafting cannot change it"),
+]  # fmt: skip
 TREE: Rows = [
     ("◆ root", "the last token of the text so far"),
     ("● accepted", "drafted, and what the model itself says"),

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from textual.containers import Container
 from textual.widget import Widget
 
+from eagle_chat.layout.speed import Reading
 from eagle_chat.screens.chat import has_small_trees
 from eagle_chat.screens.player import UNVERIFIED, PlayerScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
@@ -43,5 +44,5 @@ class ReplayScreen(PlayerScreen):
         under_way = self.player.unverified()
         self.tree_view.show(under_way or frame.record, verified=under_way is None)
         cached = (trace.prompt_tokens + frame.statistics.new_tokens, trace.info.context)
-        self.gauge.show(frame.statistics, kv=cached)
+        self.gauge.show(Reading(frame.statistics, kv=cached))
         self.say(UNVERIFIED if under_way else frame.notable or "")

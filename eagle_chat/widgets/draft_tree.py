@@ -7,26 +7,25 @@ from typing import ClassVar, Literal
 from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size, Spacing
+from textual.geometry import Offset, Region, Size, Spacing
 from textual.reactive import reactive, var
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
+from eagle_chat.authorship import Written
 from eagle_chat.layout import dendrogram
 from eagle_chat.layout.cells import Cell, cell_at, next_node
-from eagle_chat.layout.picture import Picture
+from eagle_chat.layout.picture import VIEWS, Picture, View, fits
 from eagle_chat.layout.rows import ROLES, Row, row_text
+from eagle_chat.layout.states import own_token
 from eagle_chat.records import RoundRecord
 from eagle_chat.rewinding import Rewinding
+from eagle_chat.widgets.draft_tree_look import LOOK, PREFIX
 from eagle_chat.widgets.painting import reversed_at, role_styles, to_strip
-
-View = Literal["auto", "ladder", "dendrogram"]
-VIEWS: tuple[View, ...] = ("auto", "ladder", "dendrogram")
 
 NARROW = 60  # columns from which "auto" draws the dendrogram, if its levels are readable
 LOW = 8  # rows of tree that it takes
 EMPTY = "the draft tree of each round appears here"
-PREFIX = "draft-tree--"
 
 
 class DraftTreeView(ScrollView, can_focus=True):
@@ -39,7 +38,7 @@ class DraftTreeView(ScrollView, can_focus=True):
     COMPONENT_CLASSES: ClassVar[set[str]] = {PREFIX + role for role in ROLES}
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "cycle_view", "view", id="draft_tree.view",
-                tooltip="of the tree: automatic, ladder, dendrogram"),
+                tooltip="of the tree: automatic, ladder, dendrogram, icicle, outline"),
         Binding("up,k", "select(-1)", "node", id="draft_tree.up", key_display="↑↓",
                 tooltip="select a node and read why it ended as it did; or click it"),
         Binding("down,j", "select(1)", "node", id="draft_tree.down", show=False,
@@ -55,35 +54,9 @@ class DraftTreeView(ScrollView, can_focus=True):
         Binding("escape,end", "live", "live", id="draft_tree.live", key_display="esc",
                 tooltip="the newest round, no node selected"),
     ]  # fmt: skip
-    DEFAULT_CSS = """
-    DraftTreeView {
-        height: 1fr;
-        scrollbar-size: 1 1;
-        overflow: auto auto;
+    DEFAULT_CSS = LOOK
 
-        & > .draft-tree--root { color: $tree-root; text-style: bold; }
-        & > .draft-tree--accepted { color: $tree-accepted; text-style: bold; }
-        & > .draft-tree--bonus { color: $tree-bonus; text-style: bold underline; }
-        & > .draft-tree--rejected { color: $tree-rejected; }
-        & > .draft-tree--unreachable { color: $tree-unreachable; }
-        & > .draft-tree--dropped { color: $tree-dropped; text-style: italic; }
-        & > .draft-tree--pending { color: $tree-pending; }
-        & > .draft-tree--edge { color: $tree-edge; }
-        & > .draft-tree--edge-accepted { color: $tree-accepted; }
-        & > .draft-tree--score { color: $tree-score; }
-        & > .draft-tree--label { color: $tree-unreachable; }
-        & > .draft-tree--heading { color: $tree-score; }
-        &:focus > .draft-tree--heading { color: $tree-accepted; text-style: bold; }
-
-        &:nocolor > .draft-tree--unreachable { text-style: dim; }
-        &:nocolor > .draft-tree--dropped { text-style: dim italic; }
-        &:nocolor > .draft-tree--edge { text-style: dim; }
-        &:nocolor > .draft-tree--label { text-style: dim; }
-        &:nocolor > .draft-tree--edge-accepted { text-style: bold; }
-    }
-    """
-
-    view: reactive[View] = reactive("auto")
+    view: reactive[View | Literal["auto"]] = reactive("auto")
     ascii_only: var[bool] = var(False)
 
     def __init__(self, *, ascii_only: bool = False, id: str | None = None) -> None:  # noqa: A002
@@ -94,6 +67,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._deepest = 0
         self._rows: list[Row] = []
         self.node: int | None = None  # selected, numbered as in `layout.cells`
+        self._pointed: int | None = None  # the mouse is over it
         self._rewinding = Rewinding()
         self._heading: Row = []
         self._foot: list[Row] = []
@@ -119,9 +93,18 @@ class DraftTreeView(ScrollView, can_focus=True):
         else:
             self._draw_round(self._rewinding.record, verified=True)
 
+    def look_at(self, rounds: Sequence[RoundRecord], token: Written) -> None:
+        """Hold the round that wrote a token of a reply, with its node selected."""
+        self._rewinding.follow(rounds)
+        self._rewinding.step(-sys.maxsize)
+        self._rewinding.step(token.round)
+        self._moved()
+        record = rounds[token.round]
+        self._select(own_token(record) if token.depth is None else record.path[token.depth])
+
     def _draw_round(self, record: RoundRecord | None, verified: bool) -> None:
         if record is not self.record:
-            self.node = None
+            self.node = self._pointed = None
             if record is None or self.record is None:
                 self.call_after_refresh(self.refresh_bindings)
         self.record = record
@@ -133,7 +116,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._arrange()
 
     @property
-    def shown_view(self) -> Literal["ladder", "dendrogram"]:
+    def shown_view(self) -> View:
         """The view in use, whatever `view` leaves open."""
         if self.view != "auto":
             return self.view
@@ -146,8 +129,9 @@ class DraftTreeView(ScrollView, can_focus=True):
         return "\n".join(row_text(row).rstrip() for row in (self._heading, *self._rows, *self._foot) if row)
 
     def action_cycle_view(self) -> None:
-        """Go to the next view."""
-        self.view = VIEWS[(VIEWS.index(self.view) + 1) % len(VIEWS)]
+        """Go to the next view that can be read at this size; after the last one it is automatic again."""
+        past = 0 if self.view == "auto" else VIEWS.index(self.view) + 1
+        self.view = next((v for v in VIEWS[past:] if fits(v, self._deepest, self.size.width)), "auto")
 
     def action_select(self, step: int) -> None:
         """Select the next node as one reads, or the one before."""
@@ -180,11 +164,18 @@ class DraftTreeView(ScrollView, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         """Select what stands there, or nothing."""
         place = event.get_content_offset(self)
-        if place is None or self.record is None:
-            return
-        x, y = place + self.scroll_offset - (0, bool(self._heading))
-        cell = cell_at(self._picture_cells(), y, x) if place.y < self.size.height - len(self._foot) else None
-        self._select(cell.node if cell else None)
+        if place is not None and self.record is not None:
+            self._select(None if self._in_foot(place) else self._node_at(place))
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        """Explain what the mouse is over, without selecting it."""
+        place = event.get_content_offset(self)
+        if place is not None and self.record is not None and not self._in_foot(place):
+            self._point_at(self._node_at(place))
+
+    def on_leave(self) -> None:
+        """The mouse is elsewhere."""
+        self._point_at(None)
 
     def watch_has_focus(self, has_focus: bool) -> None:
         super().watch_has_focus(has_focus)
@@ -221,6 +212,19 @@ class DraftTreeView(ScrollView, can_focus=True):
         if index not in self._strips:
             self._strips[index] = self._tree_line(index)
         return self._strips[index].crop_extend(x, x + width, self.rich_style)
+
+    def _in_foot(self, place: Offset) -> bool:
+        return place.y >= self.size.height - len(self._foot)
+
+    def _node_at(self, place: Offset) -> int | None:
+        x, y = place + self.scroll_offset - (0, bool(self._heading))
+        cell = cell_at(self._picture_cells(), y, x)
+        return cell.node if cell else None
+
+    def _point_at(self, node: int | None) -> None:
+        if node != self._pointed:
+            self._pointed = node
+            self._arrange()
 
     def _tree_line(self, index: int) -> Strip:
         strip = to_strip(self._rows[index], self._styles)
@@ -280,8 +284,9 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._picture = picture
         self._heading = picture.heading(self._rewinding.newest)
         self._rows = picture.tree()
-        closer = self.has_focus or self._rewinding.held or self.node is not None
-        self._foot = picture.words(self.node, len(self._rows)) if closer else picture.legend()
+        node = self.node if self._pointed is None else self._pointed
+        closer = self.has_focus or self._rewinding.held or node is not None
+        self._foot = picture.words(node, len(self._rows)) if closer else picture.legend()
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)
         self.virtual_size = Size(needed if needed > picture.width else 0, len(self._rows) + fixed)

@@ -49,16 +49,9 @@ class Gauge(Widget):
         self._rows: list[Row] | None = None
         self._styles: dict[str, Style] = {}
 
-    def show(
-        self,
-        stats: ReplyStatistics,
-        *,
-        plain_tokens_per_second: float | None = None,
-        ui_share: float | None = None,
-        kv: tuple[int, int] | None = None,
-    ) -> None:
-        """Draw these figures; call again after `stats` has changed."""
-        self._reading = Reading(stats, plain_tokens_per_second, ui_share, kv)
+    def show(self, reading: Reading) -> None:
+        """Draw these figures; call again after the statistics in them have changed."""
+        self._reading = reading
         self._redraw()
 
     def watch_ascii_only(self) -> None:

@@ -14,6 +14,7 @@ from eagle_chat.reply import Reply
 from eagle_chat.visible import visible
 from eagle_chat.widgets.folding_away import hide_above, show_all
 from eagle_chat.widgets.light_markdown import light_markdown
+from eagle_chat.widgets.token_view import TokenView
 
 PIECE = 1500  # characters after which the next line starts a new widget
 
@@ -120,6 +121,8 @@ class AssistantMessage(Message):
         self._text = StreamedText()
         self._footer = Static("", classes="numbers", markup=False)
         self._written = 0  # characters handed to the Markdown so far
+        self._reply: Reply | None = None  # once it is over
+        self._tokens: TokenView | None = None  # in place of the text
 
     def body(self) -> ComposeResult:
         """Text and footer."""
@@ -145,6 +148,7 @@ class AssistantMessage(Message):
         """Add what is new in `reply`; when it is over, show it once more as a whole with its numbers."""
         text = reply.text
         if reply.over:
+            self._reply = reply
             self._text.finish(visible(text))
             self._footer.update(_last_line(reply))
             self.set_class(reply.stopped, "-stopped")
@@ -152,6 +156,17 @@ class AssistantMessage(Message):
         elif len(text) > self._written:
             self._text.write(visible(text[self._written :]))
             self._written = len(text)
+
+    def show_tokens(self, wanted: bool) -> TokenView | None:
+        """Show who wrote each token of a reply that is over, or the reply itself again."""
+        self._text.display = not wanted or self._reply is None
+        if self._tokens is not None:
+            self._tokens.remove()
+            self._tokens = None
+        if wanted and self._reply is not None:
+            self._tokens = TokenView(self._reply.rounds, self._reply.text)
+            self.query_one(VerticalGroup).mount(self._tokens, before=self._text)
+        return self._tokens
 
 
 def _last_line(reply: Reply) -> Content:
@@ -195,6 +210,11 @@ class Transcript(VerticalScroll):
         self._newest = AssistantMessage()
         self._page.mount(self._newest)
         return self._newest
+
+    def show_tokens(self, wanted: bool) -> TokenView | None:
+        """Of all replies, who wrote what; the view of the newest one that has any."""
+        views = [message.show_tokens(wanted) for message in self.query(AssistantMessage)]
+        return next((view for view in reversed(views) if view is not None), None)
 
     def remove_last_reply(self) -> None:
         """The last reply is about to be replaced."""

@@ -181,9 +181,9 @@ def test_the_tree_takes_keys_when_asked_to() -> None:
             view = app.chat.tree_view.view
             await pilot.press("t")
             assert app.chat.tree_view.view != view
-            await pilot.press(*"hello")
+            await pilot.press(*"words")
             assert isinstance(app.focused, Prompt)
-            assert app.chat.query_one(Prompt).text == "hello"
+            assert app.chat.query_one(Prompt).text == "words"
             pace.release(200)
             await reply_over(app, pilot)
             await pilot.press("escape")

@@ -104,18 +104,52 @@ def test_view_does_not_alternate() -> None:
     run(check, (64, 40))
 
 
-def test_key_cycles_the_views() -> None:
-    """The key in the footer must work and come back to automatic."""
+@pytest.mark.parametrize(
+    ("size", "views"),
+    [
+        ((120, 40), ["ladder", "dendrogram", "icicle", "outline", "auto"]),
+        ((48, 9), ["ladder", "dendrogram", "outline", "auto"]),
+        ((30, 9), ["ladder", "auto"]),
+    ],
+)
+def test_key_cycles_the_views_that_fit(size: tuple[int, int], views: list[str]) -> None:
+    """The key in the footer must show every view that can be read here, none twice, and come back."""
 
     async def check(tree: DraftTreeView, pilot: Pilot) -> None:
         tree.show(example_round())
         tree.focus()
-        seen = []
-        for _ in range(3):
+        seen, texts = [], {tree.text()}
+        for _ in views:
             await pilot.press("t")
             await pilot.pause()
-            seen.append((tree.view, "off-path" in tree.text()))
-        assert seen == [("ladder", True), ("dendrogram", False), ("auto", False)]
+            seen.append(tree.view)
+            texts.add(tree.text())
+        assert seen == views
+        assert len(texts) == len(views) - 1
+
+    run(check, size)
+
+
+def test_the_mouse_explains_without_selecting() -> None:
+    """Words that stay when the mouse is gone, or a mouse that stops the live view on its way."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        rounds = [example_round(6), example_round(7)]
+        tree.follow(rounds)
+        pilot.app.set_focus(None)
+        await pilot.pause()
+        before = painted(tree)
+        await pilot.hover(DraftTreeView, offset=(14, 1))
+        await pilot.pause()
+        assert '●"␣of"' in "\n".join(painted(tree))
+        assert tree.node is None
+        rounds.append(example_round(8))
+        tree.follow(rounds)
+        assert tree.record is rounds[-1]
+        await pilot.hover(DraftTreeView, offset=(2, 20))
+        tree.show(example_round(7))
+        await pilot.pause()
+        assert painted(tree) == before
 
     run(check)
 

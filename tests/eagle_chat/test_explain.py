@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from eagle_chat.layout.cells import next_node
-from eagle_chat.layout.explain import expected_tokens, explain, inspected, round_line
+from eagle_chat.layout.explain import chain_line, expected_tokens, explain, inspected, round_line
 from eagle_chat.layout.rows import ROLES, row_text, row_width
 from eagle_chat.layout.states import own_token
 from eagle_chat.records import Dropped, RoundRecord, SizingRecord
@@ -155,3 +155,40 @@ def test_published_size_fits() -> None:
         words = " ".join(row_text(row).strip() for row in inspected(record, node, 80)[1:])
         assert words == explain(record, node)
     assert next_node([], None, 1) is None
+
+
+def with_noise(record: RoundRecord) -> RoundRecord:
+    """The same round drawn at a temperature above 0."""
+    noise = (None, 0.5, 0.1, 0.2, 1.5, None, 2.0, 0.3, None)
+    return replace(record, tree=replace(record.tree, noise=noise), bonus_noise=3.0)
+
+
+def test_what_the_noise_decided() -> None:
+    """At temperature above 0 percentages alone do not say why a token won, and a score from nowhere lies."""
+    noisy = with_noise(ROUND)
+    assert "score 0.85, log p + noise, was the highest" in explain(noisy, 4)  # log 0.52 + 1.5
+    assert "(score 0.85 against -1.00: log p + noise)" in explain(noisy, 3)  # log 0.30 + 0.2
+    assert "noise +1.50   score 0.85" in row_text(inspected(noisy, 4, 120)[0])
+    assert "noise +3.00   score 2.58" in row_text(inspected(noisy, own_token(noisy), 120)[0])
+    for unasked in (5, 9):
+        assert "noise" not in row_text(inspected(noisy, unasked, 120)[0])
+    assert "noise" not in row_text(inspected(noisy, 4, 120, verified=False)[0])
+
+
+def test_a_filtered_token_has_no_score() -> None:
+    """The logarithm of nothing ends the program."""
+    noisy = with_noise(ROUND)
+    filtered = replace(noisy, tree=replace(noisy.tree, target=(1.0, 0.7, 0.3, 0.0, *noisy.tree.target[4:])))
+    assert "against ruled out" in explain(filtered, 3)
+
+
+def test_what_a_chain_would_have_given() -> None:
+    """The reason for a tree, told where a chain had done as well, or with another count."""
+    assert row_text(chain_line(ROUND, 120)) == (  # the second token was the drafter's second choice
+        " a chain of the drafter's first choices would have got 2 tokens, the tree got 4"
+    )
+    assert chain_line(TO_THE_END, 120) == []
+    assert chain_line(CUT, 120)
+    for record in (example_plain(), example_prefill(), verdict(7, TREE, (0,), b" it")):
+        assert chain_line(record, 120) == []
+    assert row_width(chain_line(ROUND, 30)) <= 30

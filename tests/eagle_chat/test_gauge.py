@@ -8,6 +8,7 @@ from textual.app import App, ComposeResult
 import themes
 from eagle_chat.layout.rows import Row, row_text, row_width
 from eagle_chat.layout.speed import ROLES, Reading, accepted_strip, large, layout, split
+from eagle_chat.process_memory import resident_bytes
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.widgets.gauge import Gauge
 from tests.eagle_chat.examples import example_prefill, example_round, random_round
@@ -118,7 +119,7 @@ def test_widget_paints_what_it_was_given() -> None:
         app = GaugeApp()
         async with app.run_test(size=(120, 20)) as pilot:
             gauge = app.query_one(Gauge)
-            gauge.show(example_statistics(), plain_tokens_per_second=33.1, ui_share=0.028, kv=(10, 100))
+            gauge.show(Reading(example_statistics(), 33.1, 0.028, (10, 100)))
             await pilot.pause()
             lines = [gauge.render_line(y) for y in range(gauge.size.height)]
             assert all(line.cell_length == gauge.size.width for line in lines)
@@ -126,7 +127,24 @@ def test_widget_paints_what_it_was_given() -> None:
             assert "×2.33" in text
             assert "10/100" in text
             assert "2.8%" in text
-            gauge.show(ReplyStatistics())
+            gauge.show(Reading(ReplyStatistics()))
             assert "×" not in gauge.render_line(1).text
 
     asyncio.run(main())
+
+
+def test_memory_by_priority() -> None:
+    """Megabytes that push a figure off a narrow gauge, or are said twice on a tall one."""
+    reading = Reading(example_statistics(), 33.1, 0.013, (143, 4096), 23_040, 812_000_000)
+    for width, height in ((80, 4), (120, 4), (160, 6), (200, 8)):
+        text = picture(layout(reading, width, height))
+        assert text.count("812 MB") == (width > 120)
+        assert text.count("3.3 MB") == (width >= 120)
+        assert "τ 2.70" in text
+
+
+def test_resident_memory() -> None:
+    """A unit taken for another: this process has more than a megabyte and less than a terabyte."""
+    resident = resident_bytes()
+    assert resident is not None
+    assert 1e6 < resident < 1e12

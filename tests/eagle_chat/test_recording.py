@@ -8,6 +8,8 @@ from collections.abc import Callable
 import pytest
 from transformers import AutoTokenizer
 
+from eagle_chat.layout.draw import draw_of
+from eagle_chat.layout.states import own_token
 from eagle_chat.recording import MOST_DROPPED, record_round
 from eagle_chat.records import RoundRecord
 from eagle_chat.text import Vocabulary
@@ -130,6 +132,29 @@ def test_target_probabilities(decode):
             if taken:
                 assert target[taken[0]] == max(target[child] for child in children)
         assert record.bonus is None or 0 < (record.bonus_target or 0) <= 1
+
+
+@pytest.mark.parametrize("method", ["none", "eagle2"])
+def test_the_recorded_noise_decides(decode, method):
+    """Noise of another position or token: the token that was taken would not have the highest score."""
+    decided = 0
+    for _, record in decode(method, max_new_tokens=60, temperature=1.3, seed=5):
+        tree = record.tree
+        for node in range(1, len(tree.tokens)):
+            draw = draw_of(record, node)
+            asked = tree.parents[node] in record.path
+            decided_here = record.bonus is not None or tree.parents[node] != record.path[-1]
+            assert (draw is not None) == (asked and decided_here)
+            if draw is None:
+                continue
+            place = record.path.index(tree.parents[node]) + 1
+            winner = record.path[place] if place < len(record.path) else own_token(record)
+            assert draw_of(record, winner).score >= draw.score
+            decided += winner != node
+        if record.bonus is not None:
+            assert record.bonus_noise is not None
+    assert decided or method == "none"
+    assert all(record.tree.noise is record.bonus_noise is None for _, record in decode(method))
 
 
 @pytest.mark.parametrize(("method", "drawn"), [("eagle2", (5, 25, 25, 25)), ("narrow", (3, 9, 9, 9))])

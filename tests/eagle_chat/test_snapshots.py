@@ -48,7 +48,8 @@ class SvgExtension(SingleFileSnapshotExtension):
 
 
 @pytest.fixture
-def svg(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+def svg(snapshot: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> SnapshotAssertion:
+    monkeypatch.setattr("eagle_chat.engine_feed.resident_bytes", lambda: 812_000_000)
     return snapshot.use_extension(SvgExtension)
 
 
@@ -109,6 +110,20 @@ async def running(app: EagleChatApp, rounds: int):  # type: ignore[no-untyped-de
     """The reply under way, once it has come so far."""
     await wait_until(lambda: app.feed.reply is not None and app.feed.reply.statistics.rounds == rounds)
     return app.feed.reply
+
+
+@pytest.mark.parametrize("size", [(80, 24), (160, 50)], ids=lambda size: "{}x{}".format(*size))
+def test_calibration(size: tuple[int, int], svg: SnapshotAssertion) -> None:
+    """Catches a strip that covers other figures, or one without a way to it."""
+
+    async def test() -> None:
+        async with chat(FakeSession(TEXT), size=size, budget=frozen()) as (app, pilot):
+            await send(app, pilot, "Why is the sky blue?")
+            await reply_over(app, pilot)
+            await pilot.press("tab", "c", "t", "t", "t")
+            assert await shown((app, pilot)) == svg
+
+    run(test)
 
 
 def test_compare(svg: SnapshotAssertion) -> None:

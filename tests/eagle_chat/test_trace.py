@@ -116,6 +116,22 @@ def test_dropped_candidates_survive(tmp_path):
     assert_same(trace.rounds[0].record, replace(done.record, tree=tree))
 
 
+def test_noise_survives_and_older_traces_have_none(tmp_path):
+    """A trace from before the noise was recorded is whole, and one with it must not lose it."""
+    made = random_round(8, 3)
+    noise = (None, *[0.25 * node for node in range(8)])
+    noisy = replace(made, tree=replace(made.tree, noise=noise), bonus_noise=-0.5)
+    found = written(tmp_path / "new.jsonl", RoundDone(noisy, "So.")).rounds[0].record
+    assert (found.tree.noise, found.bonus_noise) == (noise, -0.5)
+    lines = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text("utf-8").splitlines()]
+    for value in lines:
+        if "round" in value:
+            del value["round"]["bonus_noise"], value["round"]["tree"]["noise"]
+    old = tmp_path / "old.jsonl"
+    old.write_text("\n".join(map(json.dumps, lines)), "utf-8")
+    assert_same(read_trace(old).rounds[0].record, made)
+
+
 def test_recording_that_was_cut_off(tmp_path):
     """Catches a trace that cannot be read because the program was ended in the middle of a reply."""
     path = tmp_path / "a.jsonl"
