@@ -7,14 +7,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
-from eagle_chat import __version__
+from eagle_chat import __version__, config_command
+from eagle_chat.configuration import WEIGHTS, filled, is_given
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, with_options
+from eagle_chat.options import Dtype, HeadKind, Options, options_above, with_options
+
+if TYPE_CHECKING:
+    from eagle_chat.look import Look
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -31,8 +35,14 @@ Limit = Annotated[int | None, typer.Option(min=1, help="Only the first questions
 TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object instead of the tables.")]
 
 Theme = Annotated[
-    str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
+    str | None,
+    typer.Option(
+        help="Colours: eagle-dark, -light, -contrast, -colourblind, -projector or -ansi (the terminal's own); "
+        "one of Textual's or yours. Default: the one chosen last.",
+        show_default=False,
+    ),
 ]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
 
 
 class _Commands(TyperGroup):
@@ -54,6 +64,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cli.add_typer(config_command.commands, name="config")
 
 
 def _print_version(asked: bool) -> None:
@@ -68,6 +79,11 @@ def chat(
     ctx: typer.Context,
     options: Options,
     theme: Theme = None,
+    ascii_only: Ascii = False,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="Chat line by line, without the screen: for screen readers and pipes."),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
@@ -81,8 +97,16 @@ def chat(
         return
     from eagle_chat.terminal import has_screen, is_terminal
 
+    dumb = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not has_screen()
+    # a pipe is one prompt, unless the command line itself says otherwise
+    if dumb or (plain and (is_given(ctx, "plain") or is_terminal(sys.stdin))):
+        from eagle_chat.plain import chat_plainly
+
+        raise typer.Exit(chat_plainly(options, ascii_only))
     if has_screen():
-        raise typer.Exit(_open_app(options, theme))
+        from eagle_chat.look import chosen
+
+        raise typer.Exit(_open_app(options, *chosen(ctx, theme, ascii_only)))
     if is_terminal(sys.stdin):
         raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
     from eagle_chat.headless import Job, read_prompt
@@ -115,26 +139,30 @@ def run(
 
 
 @cli.command()
-def replay(
+def replay(  # noqa: PLR0913 - one for each option
+    ctx: typer.Context,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")
     ],
     speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
     theme: Theme = None,
+    ascii_only: Ascii = False,
 ) -> None:
     """Replay what `eagle-chat run --trace` recorded, round by round: no model, no GPU.
 
     Two traces race each other on one clock. Where standard output is no terminal the text is printed.
     """
+    from eagle_chat.look import chosen
     from eagle_chat.replay import Job
     from eagle_chat.replay import replay as run_replay
 
-    raise typer.Exit(run_replay(Job(files, speed, step, theme)))
+    look = filled(ctx, {"theme": theme, "ascii_only": ascii_only}, ("theme", "ascii_only"))
+    raise typer.Exit(run_replay(Job(files, speed, step, *chosen(ctx, **look))))
 
 
 @cli.command()
-@partial(with_options, max_new_tokens=128)
+@partial(with_options, configured=WEIGHTS, max_new_tokens=128)
 def evaluate(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
@@ -163,7 +191,7 @@ def evaluate(  # noqa: PLR0913 - one for each option
 
 
 @cli.command()
-@partial(with_options, max_new_tokens=128)
+@partial(with_options, configured=WEIGHTS, max_new_tokens=128)
 def bench(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
@@ -255,16 +283,15 @@ def train(  # noqa: PLR0913 - one for each option
     from eagle_chat.train import Job
     from eagle_chat.train import train as run_training
 
-    above = ctx.parent.obj if ctx.parent is not None else None
-    given = {"model": model, "dtype": dtype, "device": device}
-    options = replace(above or Options(), **{name: value for name, value in given.items() if value})
+    given = filled(ctx, {"model": model, "dtype": dtype, "device": device}, WEIGHTS)
+    options = replace(options_above(ctx), **{name: value for name, value in given.items() if value})
     job = Job(
         out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
     )
     raise typer.Exit(run_training(options, job))
 
 
-def _open_app(options: Options, theme: str | None) -> int:
+def _open_app(options: Options, theme: str | None, look: Look) -> int:
     from eagle_chat.app import run_app
     from eagle_chat.events import Loading
     from eagle_chat.worker import Session
@@ -274,4 +301,4 @@ def _open_app(options: Options, theme: str | None) -> int:
 
         return load_session(options, progress)
 
-    return run_app(make_session, theme=theme, title=options.model)
+    return run_app(make_session, theme=theme, title=options.model, look=look)

@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from eagle_chat.errors import EXIT_FAILURE
+from eagle_chat.look import Look
 from eagle_chat.replaying import Player
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.player import PlayerScreen
@@ -56,10 +57,10 @@ class ReplayApp(ThemedApp):
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 
-def run_replay_app(player: Player, names: Sequence[str], theme: str | None) -> int:
+def run_replay_app(player: Player, names: Sequence[str], theme: str | None, look: Look) -> int:
     """Run it in this terminal; the exit code."""
     with stderr_to_log() as log:
-        app = ReplayApp(player, names, theme=theme)
+        app = ReplayApp(player, names, theme=theme, look=look)
         app.run()
     if app.return_code:
         print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)

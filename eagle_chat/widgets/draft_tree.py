@@ -75,11 +75,11 @@ class DraftTreeView(ScrollView, can_focus=True):
         & > .draft-tree--heading { color: $tree-score; }
         &:focus > .draft-tree--heading { color: $tree-accepted; text-style: bold; }
 
-        &:nocolor > .draft-tree--unreachable { text-style: dim; }
-        &:nocolor > .draft-tree--dropped { text-style: dim italic; }
-        &:nocolor > .draft-tree--edge { text-style: dim; }
-        &:nocolor > .draft-tree--label { text-style: dim; }
-        &:nocolor > .draft-tree--edge-accepted { text-style: bold; }
+        &:ansi > .draft-tree--unreachable { text-style: dim; }
+        &:ansi > .draft-tree--dropped { text-style: dim italic; }
+        &:ansi > .draft-tree--edge { text-style: dim; }
+        &:ansi > .draft-tree--label { text-style: dim; }
+        &:ansi > .draft-tree--edge-accepted { text-style: bold; }
     }
     """
 
@@ -188,6 +188,9 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def watch_view(self) -> None:
         self._arrange()
+
+    def on_mount(self) -> None:
+        self.ascii_only = self.ascii_only or getattr(self.app, "ascii_only", False)
 
     def watch_ascii_only(self) -> None:
         self._arrange()

@@ -35,8 +35,8 @@ class Gauge(Widget):
         & > .gauge--edge { color: $tree-edge; }
         & > .gauge--heading { color: $tree-score; }
 
-        &:nocolor > .gauge--label { text-style: dim; }
-        &:nocolor > .gauge--edge { text-style: dim; }
+        &:ansi > .gauge--label { text-style: dim; }
+        &:ansi > .gauge--edge { text-style: dim; }
     }
     """
 
@@ -60,6 +60,9 @@ class Gauge(Widget):
         """Draw these figures; call again after `stats` has changed."""
         self._reading = Reading(stats, plain_tokens_per_second, ui_share, kv)
         self._redraw()
+
+    def on_mount(self) -> None:
+        self.ascii_only = self.ascii_only or getattr(self.app, "ascii_only", False)
 
     def watch_ascii_only(self) -> None:
         self._redraw()
