@@ -234,9 +234,7 @@ class EagleChatApp(ThemedApp):
             self._ask(prompt)
 
 
-def run_app(
-    make_session: SessionFactory, *, theme: str | None, title: str, look: Look | None = None
-) -> int:
+def run_app(make_session: SessionFactory, *, theme: str | None, title: str, look: Look | None = None) -> int:
     """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
     with stderr_to_log() as log:
         app = EagleChatApp(make_session, theme=theme, title=title, look=look)

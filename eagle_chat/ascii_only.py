@@ -21,8 +21,8 @@ LINES_DOWN = "│┃┆┇┊┋╎╏║╵╷╹╻╽╿▏▎▌▐▕"
 
 def _table() -> dict[int, str]:
     """Every line and block of Unicode, then what needs a character of its own."""
-    table = {code: "+" for code in range(0x2500, 0x2580)}
-    table |= {code: "#" for code in range(0x2580, 0x25A0)}
+    table = dict.fromkeys(range(0x2500, 0x2580), "+")
+    table |= dict.fromkeys(range(0x2580, 0x25A0), "#")
     table |= {ord(char): "-" for char in LINES_ACROSS} | {ord(char): "|" for char in LINES_DOWN}
     return table | {ord(char): ascii_char for char, ascii_char in MARKS.items()}
 

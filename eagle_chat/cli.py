@@ -37,8 +37,8 @@ TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON objec
 Theme = Annotated[
     str | None,
     typer.Option(
-        help="Colours: eagle-dark, -light, -contrast, -colourblind, -projector or -ansi (the terminal's own); "
-        "one of Textual's or yours. Default: the one chosen last.",
+        help="Colours: eagle-dark, -light, -contrast, -colourblind, -projector, -ansi (the terminal's own), "
+        "one of Textual's, or yours. Default: the one chosen last.",
         show_default=False,
     ),
 ]
@@ -139,7 +139,7 @@ def run(
 
 
 @cli.command()
-def replay(  # noqa: PLR0913 - one for each option
+def replay(
     ctx: typer.Context,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")

@@ -35,9 +35,9 @@ class ReplayApp(ThemedApp):
 
     def __init__(
         self, player: Player, names: Sequence[str], *, theme: str | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, look: Look | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(theme)
+        super().__init__(theme, look)
         one = len(player.replays) == 1
         self.player_screen: PlayerScreen = (ReplayScreen if one else RaceScreen)(player, names, clock)
 

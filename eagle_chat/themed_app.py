@@ -1,4 +1,4 @@
-"""What our applications share: themes, keys and ASCII as the user wants them, sizes that change the layout."""
+"""What our applications share: themes, keys and ASCII as the user wants them, layouts by size."""
 
 import os
 from collections.abc import Sequence

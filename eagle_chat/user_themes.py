@@ -1,4 +1,4 @@
-"""The user's own themes: a folder that is looked at now and then, so that saving a file changes the screen."""
+"""The user's own themes: a folder that is looked at now and then, so that a saved file is shown."""
 
 import os
 from pathlib import Path

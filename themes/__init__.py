@@ -1,4 +1,4 @@
-"""Colour themes as TOML files and what reads them: ours are in this package, a user's wherever they keep them."""
+"""Colour themes as TOML files, and what reads them: ours from this package, a user's from anywhere."""
 
 import re
 import tomllib

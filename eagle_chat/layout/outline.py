@@ -3,12 +3,13 @@
 Every line says its depth and what became of the token; nothing hangs on a glyph, a colour or a column.
 """
 
-from eagle_chat.layout.rows import not_kept, row_text
+from eagle_chat.layout.rows import counted_dropped
 from eagle_chat.layout.states import NodeState, bonus_text, by_score, confidences, node_states
 from eagle_chat.layout.tokens import token_text
 from eagle_chat.records import RoundRecord
 
 INDENT = "  "
+SPACES = {" ": "space", "\n": "newline", "\t": "tab"}
 WORDS = {
     NodeState.ACCEPTED: "accepted",
     NodeState.REJECTED: "rejected",
@@ -25,7 +26,7 @@ def outline(record: RoundRecord, ascii_only: bool = False, verified: bool = True
     lines = [_sum_up(record, verified)]
 
     def say(node: int, depth: int) -> None:
-        name = f'{INDENT * depth}{depth} "{token_text(tree.texts[node], ascii_only)}"'
+        name = f"{INDENT * depth}{depth} {_spoken(tree.texts[node], ascii_only)}"
         if node == 0:
             lines.append(f"{name} root, the last token of the text so far")
         else:
@@ -35,13 +36,13 @@ def outline(record: RoundRecord, ascii_only: bool = False, verified: bool = True
         for child in by_score(tree, children[node]):
             say(child, depth + 1)
         if node == end:
-            own = token_text(bonus_text(record) or b"", ascii_only)
-            target = _percent("target", record.bonus_target)
-            lines.append(f'{INDENT * (depth + 1)}{depth + 1} "{own}" the target\'s own token{target}')
+            own = _spoken(bonus_text(record) or b"", ascii_only)
+            sure = _percent("target", record.bonus_target)
+            lines.append(f"{INDENT * (depth + 1)}{depth + 1} {own} the target's own token{sure}")
 
     say(0, 0)
-    dropped = row_text(not_kept(record, len("not kept: 999999 drawn, 99 expanded"), ascii_only))
-    return [*lines, dropped.rstrip()] if dropped else lines
+    dropped = counted_dropped(record)
+    return [*lines, dropped] if dropped else lines
 
 
 def _sum_up(record: RoundRecord, verified: bool) -> str:
@@ -51,9 +52,19 @@ def _sum_up(record: RoundRecord, verified: bool) -> str:
         return "prefill: reading the prompt gives the first token"
     if not verified:
         return f"round {record.index}: {drafted} drafted, not verified yet"
+    if drafted == 0:
+        return f"round {record.index}: nothing drafted, the target's own token"
     own = " and the target's own token" if record.bonus is not None else ", then the reply ended"
     return f"round {record.index}: {drafted} drafted, {record.accepted} accepted{own}"
 
 
 def _percent(whose: str, probability: float | None) -> str:
     return "" if probability is None else f", {whose} {100 * probability:.0f} %"
+
+
+def _spoken(data: bytes, ascii_only: bool) -> str:
+    """The token in quotes, or the names of what a voice would leave out."""
+    text = data.decode("utf-8", "replace")
+    if text and not text.strip(" \n\t"):
+        return " ".join(SPACES[char] for char in text)
+    return f'"{token_text(data, ascii_only)}"'

@@ -10,12 +10,13 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from eagle_chat.comparison import Verdict, judge
 from eagle_chat.reply import Reply
 from eagle_chat.visible import visible
 from eagle_chat.widgets.compare import RunColumn
+from eagle_chat.widgets.fitting_footer import FittingFooter
 
 
 class CompareScreen(Screen[None]):
@@ -39,7 +40,7 @@ class CompareScreen(Screen[None]):
             yield RunColumn("drafted", f"{self.drafted.method} · replayed at its own pace")
             yield RunColumn("plain", "none · plain decoding, live")
         yield Static("", id="verdict", markup=False)
-        yield Footer(compact=True)
+        yield FittingFooter(compact=True)
 
     def on_mount(self) -> None:
         """Nothing has run yet."""
