@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
 from eagle_chat import __version__, config_command
-from eagle_chat.configuration import WEIGHTS, filled, is_given
+from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Dtype, HeadKind, Options, options_above, with_options
-
-if TYPE_CHECKING:
-    from eagle_chat.look import Look
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -95,24 +90,9 @@ def chat(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from eagle_chat.terminal import has_screen, is_terminal
+    from eagle_chat.opening import open_chat
 
-    dumb = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not has_screen()
-    # a pipe is one prompt, unless the command line itself says otherwise
-    if dumb or (plain and (is_given(ctx, "plain") or is_terminal(sys.stdin))):
-        from eagle_chat.plain import chat_plainly
-
-        raise typer.Exit(chat_plainly(options, ascii_only))
-    if has_screen():
-        from eagle_chat.look import chosen
-
-        raise typer.Exit(_open_app(options, *chosen(ctx, theme, ascii_only)))
-    if is_terminal(sys.stdin):
-        raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
-    from eagle_chat.headless import Job, read_prompt
-    from eagle_chat.headless import run as run_headless
-
-    raise typer.Exit(run_headless(options, Job(read_prompt(None))))
+    raise typer.Exit(open_chat(ctx, options, theme, ascii_only, plain))
 
 
 @cli.command()
@@ -289,16 +269,3 @@ def train(  # noqa: PLR0913 - one for each option
         out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
     )
     raise typer.Exit(run_training(options, job))
-
-
-def _open_app(options: Options, theme: str | None, look: Look) -> int:
-    from eagle_chat.app import run_app
-    from eagle_chat.events import Loading
-    from eagle_chat.worker import Session
-
-    def make_session(progress: Callable[[Loading], None]) -> Session:
-        from eagle_chat.loading import load_session
-
-        return load_session(options, progress)
-
-    return run_app(make_session, theme=theme, title=options.model, look=look)

@@ -9,14 +9,14 @@ from importlib import import_module
 
 from textual.binding import Binding
 from textual.dom import DOMNode
-from textual.keys import Keys
+from textual.keys import KEY_NAME_REPLACEMENTS, Keys
 
 from eagle_chat.configuration import nearest
 from eagle_chat.errors import UsageError
 
 PLACES = ("eagle_chat.screens", "eagle_chat.widgets")
 MODIFIERS = {"ctrl", "shift", "alt", "super", "meta", "hyper"}
-NAMED = {key.value for key in Keys}
+NAMED = {key.value for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
 
 Owned = dict[str, list[Binding]]  # bindings of a class, by the id of what they do
 

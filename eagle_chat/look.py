@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Mapping
@@ -55,7 +56,8 @@ class Look:
             new.write_text(json.dumps({"theme": theme, "configured": self.configured}), encoding="utf-8")
             new.replace(self.memory)
         except OSError:
-            new.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                new.unlink()
 
 
 def chosen(ctx: typer.Context, theme: str | None, ascii_only: bool) -> tuple[str | None, Look]:

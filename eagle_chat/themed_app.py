@@ -43,6 +43,11 @@ class ThemedApp(App[None]):
         """Whether trees and gauges are to be drawn in ASCII."""
         return self.look.ascii_only
 
+    @property
+    def own_keys(self) -> frozenset[str]:
+        """Keys that the user has given to something; editing texts must leave them alone."""
+        return frozenset(key for keys in self.look.keymap.values() for key in keys.split(","))
+
     def on_mount(self) -> None:
         """Say what was wrong; from now on a theme that is chosen is remembered."""
         self._warn(self._start_problems)

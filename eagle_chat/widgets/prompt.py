@@ -47,6 +47,11 @@ class Prompt(TextArea):
             placeholder="Ask something",
         )
 
+    def on_mount(self) -> None:
+        """Keys that the user has given to something are not for editing any more."""
+        for key in getattr(self.app, "own_keys", ()):
+            self._bindings.key_to_bindings.pop(key, None)
+
     async def _on_key(self, event: events.Key) -> None:
         # bindings run in the app, which may be ahead of the letters that still wait here: in a burst
         # of keys they would send or break the line too early
