@@ -161,7 +161,8 @@ def evaluate(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Measure how much of what a draft head proposes is accepted: τ by task and depth, and calibration.
 
-    The turns of a question are asked as one conversation. The seed is 0 unless given.
+    The turns of a question are asked as one conversation. The seed is 0 unless given. Of the configuration
+    only model, head, dtype and device count here.
     """
     from eagle_chat.evaluate import Job
     from eagle_chat.evaluate import evaluate as run_evaluation
@@ -204,7 +205,8 @@ def bench(  # noqa: PLR0913 - one for each option
     from: all turns of a question are asked. The seed is 0 unless given.
 
     --nodes, --depth and --beam are for the head; beside one, prompt lookup has
-    its own length. For transformers the model is loaded a second time.
+    its own length. For transformers the model is loaded a second time. Of the
+    configuration only model, head, dtype and device count here.
     """
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench
@@ -259,7 +261,10 @@ def train(  # noqa: PLR0913 - one for each option
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", show_default="auto")
     ] = None,
 ) -> None:
-    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed."""
+    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed.
+
+    Of the configuration only model, dtype and device count here.
+    """
     from eagle_chat.train import Job
     from eagle_chat.train import train as run_training
 
