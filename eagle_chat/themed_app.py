@@ -35,7 +35,7 @@ class ThemedApp(App[None]):
         self._start_problems = self._read_user_themes()[1]
         chosen = theme or self._remembered() or self.look.configured or "eagle-dark"
         self._need_theme(chosen)
-        self.theme = "ansi-dark" if self.no_color else chosen
+        self.theme = self._worn = "ansi-dark" if self.no_color else chosen
         self.set_keymap(dict(self.look.keymap))
 
     @property
@@ -85,8 +85,10 @@ class ThemedApp(App[None]):
         return None
 
     def _remember(self, theme: Theme) -> None:
-        if not self.no_color:
+        """Only what was chosen since the start: the theme of `--theme`, saved anew, is no choice."""
+        if theme.name != self._worn and not self.no_color:
             self.look.remember(theme.name)
+        self._worn = theme.name
 
     def _need_theme(self, name: str) -> None:
         if name not in self.available_themes:

@@ -76,6 +76,13 @@ def test_the_theme_chosen_on_the_screen_is_remembered(tmp_path: Path) -> None:
             await wait_until(lambda: app.theme == "eagle-light")
             await wait_until(lambda: look.remembered() == "eagle-light")
 
+    async def asked_for() -> None:
+        async with chat(FakeSession(), look=look, theme="gruvbox") as (app, pilot):
+            app._watch_theme(app.theme)  # as a saved file does
+            await pilot.pause(0.2)
+
+    run(asked_for)
+    assert look.remembered() is None
     run(test)
     assert app_with(look).theme == "eagle-light"
     assert app_with(look, theme="eagle-contrast").theme == "eagle-contrast"
