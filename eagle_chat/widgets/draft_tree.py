@@ -75,11 +75,13 @@ class DraftTreeView(ScrollView, can_focus=True):
         & > .draft-tree--heading { color: $tree-score; }
         &:focus > .draft-tree--heading { color: $tree-accepted; text-style: bold; }
 
-        &:ansi > .draft-tree--unreachable { text-style: dim; }
-        &:ansi > .draft-tree--dropped { text-style: dim italic; }
-        &:ansi > .draft-tree--edge { text-style: dim; }
-        &:ansi > .draft-tree--label { text-style: dim; }
-        &:ansi > .draft-tree--edge-accepted { text-style: bold; }
+        &:nocolor, &:ansi {
+            & > .draft-tree--unreachable { text-style: dim; }
+            & > .draft-tree--dropped { text-style: dim italic; }
+            & > .draft-tree--edge { text-style: dim; }
+            & > .draft-tree--label { text-style: dim; }
+            & > .draft-tree--edge-accepted { text-style: bold; }
+        }
     }
     """
 

@@ -35,8 +35,10 @@ class Gauge(Widget):
         & > .gauge--edge { color: $tree-edge; }
         & > .gauge--heading { color: $tree-score; }
 
-        &:ansi > .gauge--label { text-style: dim; }
-        &:ansi > .gauge--edge { text-style: dim; }
+        &:nocolor, &:ansi {
+            & > .gauge--label { text-style: dim; }
+            & > .gauge--edge { text-style: dim; }
+        }
     }
     """
 
