@@ -13,6 +13,7 @@ from textual.screen import Screen
 from eagle_chat.engine_feed import EngineFeed
 from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen
@@ -50,9 +51,9 @@ class EagleChatApp(ThemedApp):
 
     def __init__(
         self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
-        budget: FrameBudget | None = None,
+        budget: FrameBudget | None = None, look: Look | None = None,
     ) -> None:  # fmt: skip
-        super().__init__(theme)
+        super().__init__(theme, look)
         self.worker = Worker(make_session)
         self.chat = ChatScreen(title)
         self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
@@ -247,10 +248,10 @@ class EagleChatApp(ThemedApp):
             self._ask(prompt)
 
 
-def run_app(make_session: SessionFactory, *, theme: str | None, title: str) -> int:
+def run_app(make_session: SessionFactory, *, theme: str | None, title: str, look: Look | None = None) -> int:
     """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
     with stderr_to_log() as log:
-        app = EagleChatApp(make_session, theme=theme, title=title)
+        app = EagleChatApp(make_session, theme=theme, title=title, look=look)
         app.run()
         app.worker.join(QUIT_WAIT)
     code = app.return_code or 0

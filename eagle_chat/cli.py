@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,10 +10,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eagle_chat import __version__
-from eagle_chat.cli_watching import Theme, watching
+from eagle_chat import __version__, config_command
+from eagle_chat.cli_watching import Ascii, Theme, watching
+from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, with_options
+from eagle_chat.options import Dtype, HeadKind, Options, options_above, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -51,6 +50,7 @@ cli = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+cli.add_typer(config_command.commands, name="config")
 
 
 def _print_version(asked: bool) -> None:
@@ -65,6 +65,11 @@ def chat(
     ctx: typer.Context,
     options: Options,
     theme: Theme = None,
+    ascii_only: Ascii = False,
+    plain: Annotated[
+        bool,
+        typer.Option("--plain", help="Chat line by line, without the screen: for screen readers and pipes."),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
@@ -76,16 +81,9 @@ def chat(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from eagle_chat.terminal import has_screen, is_terminal
+    from eagle_chat.opening import open_chat
 
-    if has_screen():
-        raise typer.Exit(_open_app(options, theme))
-    if is_terminal(sys.stdin):
-        raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
-    from eagle_chat.headless import Job, read_prompt
-    from eagle_chat.headless import run as run_headless
-
-    raise typer.Exit(run_headless(options, Job(read_prompt(None))))
+    raise typer.Exit(open_chat(ctx, options, theme, ascii_only, plain))
 
 
 @cli.command()
@@ -112,26 +110,7 @@ def run(
 
 
 @cli.command()
-def replay(
-    files: Annotated[
-        list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")
-    ],
-    speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
-    step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
-    theme: Theme = None,
-) -> None:
-    """Replay what `eagle-chat run --trace` recorded, round by round: no model, no GPU.
-
-    Two traces race each other on one clock. Where standard output is no terminal the text is printed.
-    """
-    from eagle_chat.replay import Job
-    from eagle_chat.replay import replay as run_replay
-
-    raise typer.Exit(run_replay(Job(files, speed, step, theme)))
-
-
-@cli.command()
-@partial(with_options, max_new_tokens=128)
+@partial(with_options, configured=WEIGHTS, max_new_tokens=128)
 def evaluate(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
@@ -150,7 +129,8 @@ def evaluate(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Measure how much of what a draft head proposes is accepted: τ by task and depth, and calibration.
 
-    The turns of a question are asked as one conversation. The seed is 0 unless given.
+    The turns of a question are asked as one conversation. The seed is 0 unless given. Of the configuration
+    only model, head, dtype and device count here.
     """
     from eagle_chat.evaluate import Job
     from eagle_chat.evaluate import evaluate as run_evaluation
@@ -160,7 +140,7 @@ def evaluate(  # noqa: PLR0913 - one for each option
 
 
 @cli.command()
-@partial(with_options, max_new_tokens=128)
+@partial(with_options, configured=WEIGHTS, max_new_tokens=128)
 def bench(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
@@ -193,7 +173,8 @@ def bench(  # noqa: PLR0913 - one for each option
     from: all turns of a question are asked. The seed is 0 unless given.
 
     --nodes, --depth and --beam are for the head; beside one, prompt lookup has
-    its own length. For transformers the model is loaded a second time.
+    its own length. For transformers the model is loaded a second time. Of the
+    configuration only model, head, dtype and device count here.
     """
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench
@@ -248,13 +229,15 @@ def train(  # noqa: PLR0913 - one for each option
         str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", show_default="auto")
     ] = None,
 ) -> None:
-    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed."""
+    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed.
+
+    Of the configuration only model, dtype and device count here.
+    """
     from eagle_chat.train import Job
     from eagle_chat.train import train as run_training
 
-    above = ctx.parent.obj if ctx.parent is not None else None
-    given = {"model": model, "dtype": dtype, "device": device}
-    options = replace(above or Options(), **{name: value for name, value in given.items() if value})
+    given = filled(ctx, {"model": model, "dtype": dtype, "device": device}, WEIGHTS)
+    options = replace(options_above(ctx), **{name: value for name, value in given.items() if value})
     job = Job(
         out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
     )
@@ -262,16 +245,3 @@ def train(  # noqa: PLR0913 - one for each option
 
 
 cli.add_typer(watching)
-
-
-def _open_app(options: Options, theme: str | None) -> int:
-    from eagle_chat.app import run_app
-    from eagle_chat.events import Loading
-    from eagle_chat.worker import Session
-
-    def make_session(progress: Callable[[Loading], None]) -> Session:
-        from eagle_chat.loading import load_session
-
-        return load_session(options, progress)
-
-    return run_app(make_session, theme=theme, title=options.model)

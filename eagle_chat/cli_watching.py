@@ -7,13 +7,43 @@ from typing import Annotated
 
 import typer
 
+from eagle_chat.configuration import filled
 from eagle_chat.options import Options, with_options
 
 watching = typer.Typer()
 
 Theme = Annotated[
-    str | None, typer.Option(help="Colour theme: eagle-dark, eagle-light, or any of Textual's.")
+    str | None,
+    typer.Option(
+        help="Colours: eagle-dark, -light, -contrast, -colourblind, -projector, -ansi (the terminal's own), "
+        "one of Textual's, or yours. Default: the one chosen last.",
+        show_default=False,
+    ),
 ]
+Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters only.")]
+
+
+@watching.command()
+def replay(
+    ctx: typer.Context,
+    files: Annotated[
+        list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")
+    ],
+    speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
+    step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
+    theme: Theme = None,
+    ascii_only: Ascii = False,
+) -> None:
+    """Replay what `eagle-chat run --trace` recorded, round by round: no model, no GPU.
+
+    Two traces race each other on one clock. Where standard output is no terminal the text is printed.
+    """
+    from eagle_chat.look import chosen
+    from eagle_chat.replay import Job
+    from eagle_chat.replay import replay as run_replay
+
+    look = filled(ctx, {"theme": theme, "ascii_only": ascii_only}, ("theme", "ascii_only"))
+    raise typer.Exit(run_replay(Job(files, speed, step, *chosen(ctx, **look))))
 
 
 @watching.command()
@@ -39,28 +69,35 @@ def race(  # noqa: PLR0913 - one for each option
         Path | None, typer.Option(metavar="DIR", help="Keep both traces in this folder.")
     ] = None,
     theme: Theme = None,
+    ascii_only: Ascii = False,
 ) -> None:
     """Answer a prompt with two methods, one after the other, then watch both side by side on one clock.
 
     Same seed, same machine, one model in memory. Without a terminal the result card is printed.
     """
     from eagle_chat.headless import read_prompt
+    from eagle_chat.look import chosen
     from eagle_chat.race import Job
     from eagle_chat.race import race as run_race
 
-    raise typer.Exit(run_race(options, Job(read_prompt(prompt), methods, as_json, trace_to, theme)))
+    look = chosen(ctx, theme, ascii_only)
+    raise typer.Exit(run_race(options, Job(read_prompt(prompt), methods, as_json, trace_to, *look)))
 
 
 @watching.command()
 def tour(
+    ctx: typer.Context,
     chapter: Annotated[int | None, typer.Argument(help="Begin with this one.", show_default=False)] = None,
     theme: Theme = None,
+    ascii_only: Ascii = False,
 ) -> None:
     """See in eight short chapters how speculative decoding works, on recorded rounds: no model, no GPU.
 
     Where standard output is no terminal the lesson is printed as text.
     """
+    from eagle_chat.look import chosen
     from eagle_chat.tour import Job
     from eagle_chat.tour import tour as run_tour
 
-    raise typer.Exit(run_tour(Job(chapter, theme)))
+    look = filled(ctx, {"theme": theme, "ascii_only": ascii_only}, ("theme", "ascii_only"))
+    raise typer.Exit(run_tour(Job(chapter, *chosen(ctx, **look))))

@@ -5,12 +5,14 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_type_hints
 
 import typer
+
+from eagle_chat.configuration import filled, is_given
 
 MODEL = "The model and its draft head"
 DECODING = "Decoding"
@@ -198,15 +200,19 @@ class Options:
     beam: Annotated[int | None, _tree_size(128, "Nodes expanded per level.")] = None
 
 
-def _is_given(ctx: Any, name: str) -> bool:
-    source = ctx.get_parameter_source(name)
-    return source is not None and source.name != "DEFAULT"
+def options_above(ctx: typer.Context) -> Options:
+    """What was given on the command line before the subcommand; defaults for the rest."""
+    above = ctx.parent.obj if ctx.parent is not None else None
+    return above if isinstance(above, Options) else Options()
 
 
-def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., Any]:
+def with_options(
+    command: Callable[..., Any], configured: Collection[str] | None = None, **defaults: Any
+) -> Callable[..., Any]:
     """Give a command every option of `Options`; it receives them as its keyword `options`.
 
-    Options given before a subcommand count for it too, unless it is given its own. `defaults` are the
+    Options given before a subcommand count for it too, unless it is given its own. What is given nowhere
+    comes from environment and configuration, or only those that are `configured`. `defaults` are the
     command's own where they differ from those of `Options`.
     """
     hints = get_type_hints(Options, include_extras=True)
@@ -225,10 +231,12 @@ def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., 
 
     @functools.wraps(command)
     def wrapper(ctx: typer.Context, **values: Any) -> Any:
+        if ctx.invoked_subcommand is None:  # otherwise that one asks for what it takes
+            values = filled(ctx, values, values if configured is None else configured)
+        if ctx.parent is not None:
+            above = options_above(ctx)
+            values |= {name: getattr(above, name) for name in names if _only_above(ctx, name)}
         options = Options(**{name: values.pop(name) for name in names})
-        if ctx.parent is not None and isinstance(above := ctx.parent.obj, Options):
-            inherited = (n for n in names if _is_given(ctx.parent, n) and not _is_given(ctx, n))
-            options = replace(options, **{name: getattr(above, name) for name in inherited})
         ctx.obj = options
         return command(ctx, options=options, **values)
 
@@ -237,3 +245,8 @@ def with_options(command: Callable[..., Any], **defaults: Any) -> Callable[..., 
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def _only_above(ctx: Any, name: str) -> bool:
+    """Given before the subcommand and not to it."""
+    return is_given(ctx.parent, name) and ctx.get_parameter_source(name).name == "DEFAULT"

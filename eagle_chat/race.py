@@ -6,7 +6,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING
@@ -18,6 +18,7 @@ from rich.text import Text
 from eagle_chat.comparison import judge
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import Event, Finished, RoundDone, Started
+from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE, Method, Options
 from eagle_chat.racing import Race
 from eagle_chat.recorded import load_recording
@@ -40,6 +41,7 @@ class Job:
     as_json: bool = False
     trace_to: Path | None = None
     theme: str | None = None
+    look: Look = field(default_factory=Look)
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def race(options: Options, job: Job) -> int:
     if shown:
         from eagle_chat.replay_app import check_theme
 
-        check_theme(job.theme)
+        check_theme(job.theme, job.look)
     narrator = Console(stderr=True, highlight=False)
     stop = threading.Event()
     with _folder(job.trace_to) as folder:
@@ -183,4 +185,4 @@ def _report(
         return EXIT_FAILURE
     from eagle_chat.replay_app import run_replay_app
 
-    return run_replay_app(Player(replays), names, job.theme, result)
+    return run_replay_app(Player(replays), names, job.theme, job.look, result)

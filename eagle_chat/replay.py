@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, UsageError
+from eagle_chat.look import Look
 from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import AS_RECORDED, SPEEDS, Player, Replay
 from eagle_chat.streams import check_output, write
@@ -25,6 +26,7 @@ class Job:
     speed: float = AS_RECORDED
     paused: bool = False
     theme: str | None = None
+    look: Look = field(default_factory=Look)
 
 
 def replay(job: Job) -> int:
@@ -42,7 +44,7 @@ def replay(job: Job) -> int:
     from eagle_chat.replay_app import run_replay_app
 
     player = Player(replays, speed=job.speed, playing=not job.paused)
-    return run_replay_app(player, names, job.theme)
+    return run_replay_app(player, names, job.theme, job.look)
 
 
 def _print(replays: Sequence[Replay], names: Sequence[str]) -> int:

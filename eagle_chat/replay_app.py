@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from eagle_chat.errors import EXIT_FAILURE
+from eagle_chat.look import Look
 from eagle_chat.racing import Race
 from eagle_chat.replaying import Player
 from eagle_chat.screens.help import HelpScreen
@@ -35,10 +36,10 @@ class ReplayApp(ThemedApp):
 
     def __init__(
         self, player: Player, names: Sequence[str], *, theme: str | None = None,
-        clock: Callable[[], float] = time.monotonic, race: Race | None = None,
+        clock: Callable[[], float] = time.monotonic, race: Race | None = None, look: Look | None = None,
     ) -> None:  # fmt: skip
         """`race` is what is known of two runs beside their recordings."""
-        super().__init__(theme)
+        super().__init__(theme, look)
         self.player_screen: PlayerScreen
         if len(player.replays) == 1:
             self.player_screen = ReplayScreen(player, names, clock)
@@ -62,15 +63,17 @@ class ReplayApp(ThemedApp):
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 
-def check_theme(theme: str | None) -> None:
+def check_theme(theme: str | None, look: Look) -> None:
     """Raises UsageError for one that is not there, before anything slow is done for a replay."""
-    ThemedApp(theme)
+    ThemedApp(theme, look)
 
 
-def run_replay_app(player: Player, names: Sequence[str], theme: str | None, race: Race | None = None) -> int:
+def run_replay_app(
+    player: Player, names: Sequence[str], theme: str | None, look: Look, race: Race | None = None
+) -> int:
     """Run it in this terminal; the exit code. The result card of a `race` stays on the normal screen."""
     with stderr_to_log() as log:
-        app = ReplayApp(player, names, theme=theme, race=race)
+        app = ReplayApp(player, names, theme=theme, race=race, look=look)
         app.run()
     if race is not None:
         print(race.card())

@@ -43,7 +43,7 @@ def stderr_to_log() -> Iterator[Path]:
     path = log_path()
     terminal = os.dup(2)
     drawn_on = sys.__stderr__
-    with open(path, "a", encoding="utf-8", buffering=1) as log, _logging_to(log):
+    with open(path, "a", encoding="utf-8", buffering=1) as log, logging_to(log):
         os.dup2(log.fileno(), 2)
         # Textual draws on standard error; where that is redirected, standard output may still be a terminal
         screen = os.fdopen(
@@ -60,7 +60,8 @@ def stderr_to_log() -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def _logging_to(log: TextIO) -> Iterator[None]:
+def logging_to(log: TextIO) -> Iterator[None]:
+    """Our own log messages go to `log` meanwhile."""
     handler = logging.StreamHandler(log)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logger = logging.getLogger("eagle_chat")

@@ -96,7 +96,7 @@ class Worker(threading.Thread):
         except BaseException as error:  # a library that calls exit() must not leave the screen waiting
             if not self._quitting.is_set():
                 self.exit_code = error.exit_code if isinstance(error, EagleChatError) else EXIT_FAILURE
-                self.inbox.append(Failed(_sentence(error, "Loading failed"), fatal=True))
+                self.inbox.append(Failed(sentence_about(error, "Loading failed"), fatal=True))
             return None
         self.inbox.append(Ready(session.info))
         return session
@@ -115,7 +115,7 @@ class Worker(threading.Thread):
             if events is not None and not self._pass_on(events):
                 self.inbox.append(Failed("The reply ended without a result."))
         except BaseException as error:
-            self.inbox.append(Failed(_sentence(error, "The reply failed")))
+            self.inbox.append(Failed(sentence_about(error, "The reply failed")))
 
     def _pass_on(self, events: Iterator[Event]) -> bool:
         """Whether the reply came to its end."""
@@ -130,7 +130,8 @@ def _new_chat(session: Session, _stop: threading.Event) -> None:
     session.new_chat()
 
 
-def _sentence(error: BaseException, what: str) -> str:
+def sentence_about(error: BaseException, what: str) -> str:
+    """One sentence for the user; what is not ours goes to the log with its traceback."""
     if isinstance(error, EagleChatError):
         return str(error)
     log.error("%s", what, exc_info=error)

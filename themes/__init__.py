@@ -1,4 +1,4 @@
-"""Colour themes as TOML files and their loader: ours from this package, the user's from a folder."""
+"""Colour themes as TOML files, and what reads them: ours from this package, a user's from anywhere."""
 
 import re
 import tomllib
@@ -45,6 +45,7 @@ VARIABLES = (  # the CSS variables that our widgets use; every theme of ours set
     "gauge-other",
 )
 _COLOR = re.compile(r"#(?:[0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
+_ANSI = re.compile(r"ansi_(?:default|(?:bright_)?(?:black|red|green|yellow|blue|magenta|cyan|white))")
 _OUR_PREFIXES = ("tree-", "gauge-")
 
 
@@ -60,27 +61,24 @@ class ThemeSpec:
     dark: bool
     colors: Mapping[str, str]
     variables: Mapping[str, str] = field(default_factory=dict)
+    ansi: bool = False  # the terminal's own 16 colours; all colours are named, none is mixed
 
     def to_textual(self) -> "Theme":
         """The theme as Textual registers it."""
         from textual.theme import Theme
 
-        return Theme(self.name, dark=self.dark, variables=dict(self.variables), **dict(self.colors))  # type: ignore[arg-type]
+        given = {"dark": self.dark, "ansi": self.ansi, "variables": dict(self.variables), **self.colors}
+        return Theme(self.name, **given)  # type: ignore[arg-type]
 
 
-def load_themes(user_folder: Path | None = None) -> list[ThemeSpec]:
-    """Our themes, then the user's in order of file name; a user's theme replaces ours of the same name."""
-    themes = {spec.name: spec for spec in _shipped()}
-    if user_folder is not None and user_folder.is_dir():
-        for path in sorted(user_folder.glob("*.toml")):
-            spec = read_theme(path)
-            themes[spec.name] = spec
-    return list(themes.values())
+def load_themes() -> list[ThemeSpec]:
+    """Our themes, in order of file name."""
+    return list(_shipped())
 
 
 def tree_variable_defaults(dark: bool = True) -> dict[str, str]:
     """Every CSS variable our widgets use, for `App.get_theme_variable_defaults`: without one, CSS fails."""
-    spec = next(spec for spec in _shipped() if spec.dark == dark)
+    spec = next(spec for spec in _shipped() if spec.name == ("eagle-dark" if dark else "eagle-light"))
     return {name: spec.variables[name] for name in VARIABLES}
 
 
@@ -90,22 +88,27 @@ def read_theme(path: Path | Traversable) -> ThemeSpec:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ThemeError(f"{path}: cannot be read as a theme: {error}") from error
-    for key in data.keys() - {"name", "dark", "colors", "variables"}:
+    for key in data.keys() - {"name", "dark", "ansi", "colors", "variables"}:
         raise ThemeError(f"{path}: unknown key '{key}'")
     name = data.get("name")
     if not isinstance(name, str) or not name:
         raise ThemeError(f"{path}: 'name' must be a text")
-    dark = data.get("dark", True)
-    if not isinstance(dark, bool):
-        raise ThemeError(f"{path}: 'dark' must be true or false")
+    dark, ansi = _switch(path, data, "dark", True), _switch(path, data, "ansi", False)
     colors = _table(path, data, "colors")
     for key in colors.keys() - set(COLORS):
         raise ThemeError(f"{path}: unknown key 'colors.{key}'; known are {', '.join(COLORS)}")
     if "primary" not in colors:
         raise ThemeError(f"{path}: 'colors.primary' is missing")
     variables = _table(path, data, "variables")
-    _check_colors(path, colors, variables)
-    return ThemeSpec(name, dark, colors, variables)
+    _check_colors(path, colors, variables, ansi)
+    return ThemeSpec(name, dark, colors, variables, ansi)
+
+
+def _switch(path: Path | Traversable, data: dict[str, object], key: str, default: bool) -> bool:
+    value = data.get(key, default)
+    if not isinstance(value, bool):
+        raise ThemeError(f"{path}: '{key}' must be true or false")
+    return value
 
 
 def _table(path: Path | Traversable, data: dict[str, object], key: str) -> Mapping[str, str]:
@@ -118,12 +121,15 @@ def _table(path: Path | Traversable, data: dict[str, object], key: str) -> Mappi
     return MappingProxyType(table)
 
 
-def _check_colors(path: Path | Traversable, colors: Mapping[str, str], variables: Mapping[str, str]) -> None:
-    """Base colours and our variables are hexadecimal; Textual's own may be anything it understands."""
+def _check_colors(
+    path: Path | Traversable, colors: Mapping[str, str], variables: Mapping[str, str], ansi: bool
+) -> None:
+    """Base colours and our variables are of one kind; Textual's own may be anything it understands."""
+    pattern, example = (_ANSI, "ansi_blue") if ansi else (_COLOR, "#5aa9f5")
     ours = {f"variables.{key}": value for key, value in variables.items() if key.startswith(_OUR_PREFIXES)}
     for key, value in ({f"colors.{key}": value for key, value in colors.items()} | ours).items():
-        if not _COLOR.fullmatch(value):
-            raise ThemeError(f"{path}: '{key}' must be a colour such as #5aa9f5, not '{value}'")
+        if not pattern.fullmatch(value):
+            raise ThemeError(f"{path}: '{key}' must be a colour such as {example}, not '{value}'")
         if key in ours and key.removeprefix("variables.") not in VARIABLES:
             raise ThemeError(f"{path}: unknown key '{key}'; known are {', '.join(VARIABLES)}")
 

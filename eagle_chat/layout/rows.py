@@ -117,17 +117,23 @@ def not_kept(
 ) -> Row:
     """How many candidates were drawn and not kept, and the best of them that are not in the picture."""
     tree = record.tree
-    count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
-    if count == 0:
+    summary = counted_dropped(record)
+    if not summary:
         return []
-    expanded = sum(dropped.expanded for dropped in tree.dropped)
-    summary = f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "")
     mark = marks(ascii_only)[NodeState.DROPPED]
     best = [tree.dropped[node - len(tree.tokens)] for node in best_dropped(record, shown)]
     parts: list[Row] = [
         [(f"  {mark}{fitted(node.text, 8, ascii_only)} {node.value:.1f}", "dropped")] for node in best
     ]
     return fitting([clip([(summary, "label")], width, ascii_only), *parts], width)
+
+
+def counted_dropped(record: RoundRecord) -> str:
+    """How many candidates were drawn and not kept; empty where all were."""
+    tree = record.tree
+    count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
+    expanded = sum(dropped.expanded for dropped in tree.dropped)
+    return f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "") if count else ""
 
 
 def best_dropped(record: RoundRecord, shown: frozenset[int] = frozenset()) -> list[int]:

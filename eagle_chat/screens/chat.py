@@ -10,13 +10,14 @@ from textual.containers import Container
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from eagle_chat.calibration import Calibration
 from eagle_chat.events import SessionInfo
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
 from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
 from eagle_chat.widgets.prompt import PromptBar
@@ -98,7 +99,7 @@ class ChatScreen(Screen[None]):
             yield self.tree_view
             yield self.gauge
         yield self.prompt_bar
-        yield Footer(compact=True)
+        yield FittingFooter(compact=True)
         yield Static("", id="too-small", markup=False)
 
     @property
@@ -176,7 +177,7 @@ class ChatScreen(Screen[None]):
         """Say what is missing when there is no room."""
         width, height = event.size
         needed = "×".join(map(str, SMALLEST))
-        text = f"eagle-chat needs {needed} (now {width}×{height}); `eagle-chat run` works anywhere."
+        text = f"eagle-chat needs {needed} (now {width}×{height}); `eagle-chat --plain` works anywhere."
         self.query_one("#too-small", Static).update(text)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

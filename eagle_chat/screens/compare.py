@@ -12,7 +12,7 @@ from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from eagle_chat.bench_machine import hardware
 from eagle_chat.comparison import Verdict, judge
@@ -21,6 +21,7 @@ from eagle_chat.reply import Reply
 from eagle_chat.result_card import method_name, result_card
 from eagle_chat.visible import visible
 from eagle_chat.widgets.compare import RunColumn
+from eagle_chat.widgets.fitting_footer import FittingFooter
 
 
 class CompareScreen(Screen[None]):
@@ -66,7 +67,7 @@ class CompareScreen(Screen[None]):
             yield self._left
             yield self._right
         yield self._below
-        yield Footer(compact=True)
+        yield FittingFooter(compact=True)
 
     def on_mount(self) -> None:
         """Nothing has run yet."""

@@ -1,6 +1,6 @@
 """Keys and definitions. The keys are read from the bindings, so the page cannot lie about them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -9,6 +9,8 @@ from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
+
+from eagle_chat.themed_app import ThemedApp
 
 Rows = list[tuple[str, str]]
 
@@ -72,12 +74,16 @@ class HelpScreen(ModalScreen[None]):
             page.border_title = "help"
             page.border_subtitle = "esc closes"
             for title, bindings in self._sections:
-                yield from _section(title, _keys(bindings))
+                yield from _section(title, _keys(bindings, self._keymap()))
             if self._replay:
                 yield from _section("What is replayed", REPLAY)
             yield from _section("The numbers", NUMBERS)
             yield from _section("The tree", TREE)
             yield Static(Content(PROMISE), classes="help-title")
+
+    def _keymap(self) -> Mapping[str, str]:
+        """The user's own keys."""
+        return self.app.look.keymap if isinstance(self.app, ThemedApp) else {}
 
 
 def _section(title: str, rows: Rows) -> ComposeResult:
@@ -88,18 +94,18 @@ def _section(title: str, rows: Rows) -> ComposeResult:
             yield Static(Content(meaning), classes="help-meaning")
 
 
-def _keys(bindings: Iterable[BindingType]) -> Rows:
+def _keys(bindings: Iterable[BindingType], keymap: Mapping[str, str]) -> Rows:
     """Keys and what they do; keys that do the same share a row."""
     rows: dict[str, list[str]] = {}
     for each in bindings:
         binding = each if isinstance(each, Binding) else Binding(*each)
         meaning = f"{binding.description}: {binding.tooltip}" if binding.tooltip else binding.description
-        rows.setdefault(meaning, []).append(_names(binding))
+        rows.setdefault(meaning, []).append(_names(keymap.get(binding.id or "", binding.key)))
     return [(", ".join(keys), meaning) for meaning, keys in rows.items()]
 
 
-def _names(binding: Binding) -> str:
+def _names(keys: str) -> str:
     names = {"escape": "esc", "question_mark": "?", "comma": ",", "full_stop": "."}
     names |= {"left_square_bracket": "[", "right_square_bracket": "]"}
     names |= {"minus": "-", "plus": "+", "equals_sign": "="}
-    return ", ".join(names.get(key, key) for key in binding.key.split(","))
+    return ", ".join(names.get(key, key) for key in keys.split(","))

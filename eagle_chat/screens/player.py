@@ -8,7 +8,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from eagle_chat.layout.tokens import truncate
 from eagle_chat.replaying import Player
@@ -16,6 +16,7 @@ from eagle_chat.screens.chat import SMALLEST
 from eagle_chat.screens.go_to import GoToScreen
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.header import StatusLine
 from eagle_chat.widgets.progress import ReplayProgress
 
@@ -67,7 +68,7 @@ class PlayerScreen(Screen[None]):
         yield from self.parts()
         yield Static("", id="notable", markup=False)
         yield self.progress
-        yield Footer(compact=True, show_command_palette=False)
+        yield FittingFooter(compact=True, show_command_palette=False)
         yield Static("", id="too-small", markup=False)
 
     def parts(self) -> Iterable[Widget]:

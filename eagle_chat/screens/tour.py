@@ -8,7 +8,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Footer, Static
+from textual.widgets import Static
 
 from eagle_chat.screens.chapters import ChaptersScreen
 from eagle_chat.screens.chat import SMALLEST
@@ -16,6 +16,7 @@ from eagle_chat.tour.chapters import chapters
 from eagle_chat.tour.place import Place
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.fitting_footer import FittingFooter
 
 BEGIN = "Space goes on, ← goes back. ↓ and ↑ point at parts of the tree. c lists the chapters."
 ASIDE = "a round beside the lesson's; esc goes back to it"
@@ -62,7 +63,7 @@ class TourScreen(Screen[None]):
                 yield Static("", id="tour-written")
                 yield self.tree_view
         yield Static("", id="tour-try", markup=False)
-        yield Footer(compact=True, show_command_palette=False)
+        yield FittingFooter(compact=True, show_command_palette=False)
         yield Static("", id="too-small", markup=False)
 
     def on_mount(self) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, UsageError
+from eagle_chat.look import Look
 from eagle_chat.streams import check_output, write
 from eagle_chat.terminal import has_screen
 
@@ -15,6 +16,7 @@ class Job:
 
     chapter: int | None = None
     theme: str | None = None
+    look: Look = field(default_factory=Look)
 
 
 def tour(job: Job) -> int:
@@ -28,7 +30,7 @@ def tour(job: Job) -> int:
     if has_screen():
         from eagle_chat.tour.app import run_tour_app
 
-        return run_tour_app(job.chapter or 1, job.theme)
+        return run_tour_app(job.chapter or 1, job.theme, job.look)
     from eagle_chat.tour.printed import printed
 
     shown = range(1, len(every) + 1) if job.chapter is None else [job.chapter]

@@ -9,6 +9,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE
+from eagle_chat.look import Look
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.tour import TourScreen
 from eagle_chat.terminal import stderr_to_log
@@ -27,8 +28,8 @@ class TourApp(ThemedApp):
         Binding("ctrl+q,ctrl+c", "quit", "quit", id="app.quit_anywhere", show=False, priority=True),
     ]
 
-    def __init__(self, chapter: int = 1, *, theme: str | None = None) -> None:
-        super().__init__(theme)
+    def __init__(self, chapter: int = 1, *, theme: str | None = None, look: Look | None = None) -> None:
+        super().__init__(theme, look)
         self.lesson = TourScreen(chapter)
 
     def get_default_screen(self) -> Screen[None]:
@@ -46,10 +47,10 @@ class TourApp(ThemedApp):
             self.push_screen(HelpScreen(("Tour", [*TourScreen.BINDINGS, *nodes, *TourApp.BINDINGS])))
 
 
-def run_tour_app(chapter: int, theme: str | None) -> int:
+def run_tour_app(chapter: int, theme: str | None, look: Look) -> int:
     """Run it in this terminal; the exit code. How to come back to this place stays on the normal screen."""
     with stderr_to_log() as log:
-        app = TourApp(chapter, theme=theme)
+        app = TourApp(chapter, theme=theme, look=look)
         app.run()
     if app.return_code:
         print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)

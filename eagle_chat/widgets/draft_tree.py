@@ -184,6 +184,9 @@ class DraftTreeView(ScrollView, can_focus=True):
     def watch_view(self) -> None:
         self._arrange()
 
+    def on_mount(self) -> None:
+        self.ascii_only = self.ascii_only or getattr(self.app, "ascii_only", False)
+
     def watch_ascii_only(self) -> None:
         self._arrange()
 

@@ -21,10 +21,12 @@ DraftTreeView {
     & > .draft-tree--heading { color: $tree-score; }
     &:focus > .draft-tree--heading { color: $tree-accepted; text-style: bold; }
 
-    &:nocolor > .draft-tree--unreachable { text-style: dim; }
-    &:nocolor > .draft-tree--dropped { text-style: dim italic; }
-    &:nocolor > .draft-tree--edge { text-style: dim; }
-    &:nocolor > .draft-tree--label { text-style: dim; }
-    &:nocolor > .draft-tree--edge-accepted { text-style: bold; }
+    &:nocolor, &:ansi {
+        & > .draft-tree--unreachable { text-style: dim; }
+        & > .draft-tree--dropped { text-style: dim italic; }
+        & > .draft-tree--edge { text-style: dim; }
+        & > .draft-tree--label { text-style: dim; }
+        & > .draft-tree--edge-accepted { text-style: bold; }
+    }
 }
 """

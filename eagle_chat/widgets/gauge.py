@@ -35,8 +35,10 @@ class Gauge(Widget):
         & > .gauge--edge { color: $tree-edge; }
         & > .gauge--heading { color: $tree-score; }
 
-        &:nocolor > .gauge--label { text-style: dim; }
-        &:nocolor > .gauge--edge { text-style: dim; }
+        &:nocolor, &:ansi {
+            & > .gauge--label { text-style: dim; }
+            & > .gauge--edge { text-style: dim; }
+        }
     }
     """
 
@@ -53,6 +55,9 @@ class Gauge(Widget):
         """Draw these figures; call again after the statistics in them have changed."""
         self._reading = reading
         self._redraw()
+
+    def on_mount(self) -> None:
+        self.ascii_only = self.ascii_only or getattr(self.app, "ascii_only", False)
 
     def watch_ascii_only(self) -> None:
         self._redraw()

@@ -47,15 +47,19 @@ class Prompt(TextArea):
             placeholder="Ask something",
         )
 
+    def on_mount(self) -> None:
+        """Keys that the user has given to something are not for editing any more."""
+        for key in getattr(self.app, "own_keys", ()):
+            self._bindings.key_to_bindings.pop(key, None)
+
     async def _on_key(self, event: events.Key) -> None:
         # bindings run in the app, which may be ahead of the letters that still wait here: in a burst
         # of keys they would send or break the line too early
-        newline = self.action_newline
-        action = {"enter": self.action_send, "ctrl+j": newline, "shift+enter": newline}
-        if event.key in action:
+        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        if bound is not None and bound.node is self and bound.binding.action in ("send", "newline"):
             event.stop()
             event.prevent_default()
-            action[event.key]()
+            (self.action_send if bound.binding.action == "send" else self.action_newline)()
 
     def action_send(self) -> None:
         """Report the text."""

@@ -44,6 +44,15 @@ def assert_refused(ran: Ran, *parts: str) -> None:
         assert part in ran.err
 
 
+@pytest.fixture(autouse=True)
+def no_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The configuration file of this test, which is not there yet; never that of whoever runs the tests."""
+    folder = tmp_path_factory.mktemp("configuration")
+    monkeypatch.setenv("EAGLE_CHAT_CONFIG", str(folder / "config.toml"))
+    monkeypatch.setenv("EAGLE_CHAT_STATE_DIR", str(folder / "state"))
+    return folder / "config.toml"
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Tiny tensors run a hundred times slower where the threads of two tests share two cores."""

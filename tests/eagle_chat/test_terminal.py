@@ -1,10 +1,12 @@
 """The app in a real (pseudo) terminal: what it leaves behind."""
 
+import fcntl
 import os
 import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from pathlib import Path
 
@@ -39,7 +41,10 @@ def in_terminal(
         "LINES": "30",
     }
     command = [sys.executable, *program, *arguments]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),  # noqa: PLW1509 - ctrl+c is a signal only so
+    )  # fmt: skip
     os.close(theirs)
     output = b""
     end = time.monotonic() + 20

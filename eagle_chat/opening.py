@@ -1,0 +1,52 @@
+"""Which chat is opened: the screen, line by line, or one reply for a pipe."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import typer
+
+from eagle_chat.configuration import is_given
+from eagle_chat.errors import UsageError
+from eagle_chat.options import Options
+from eagle_chat.terminal import has_screen, is_terminal
+
+if TYPE_CHECKING:
+    from eagle_chat.look import Look
+
+
+def open_chat(ctx: typer.Context, options: Options, theme: str | None, ascii_only: bool, plain: bool) -> int:
+    """The exit code of the chat that fits this terminal and these options."""
+    dumb = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not has_screen()
+    # a pipe brings one prompt, unless the command line itself says otherwise
+    if dumb or (plain and (is_given(ctx, "plain") or is_terminal(sys.stdin))):
+        from eagle_chat.plain import chat_plainly
+
+        return chat_plainly(options, ascii_only)
+    if has_screen():
+        from eagle_chat.look import chosen
+
+        return _open_app(options, *chosen(ctx, theme, ascii_only))
+    if is_terminal(sys.stdin):
+        raise UsageError(
+            "standard output is not a terminal that can show the chat: use `eagle-chat run PROMPT`, "
+            "or --plain to chat line by line"
+        )
+    from eagle_chat.headless import Job, read_prompt, run
+
+    return run(options, Job(read_prompt(None)))
+
+
+def _open_app(options: Options, theme: str | None, look: Look) -> int:
+    from eagle_chat.app import run_app
+    from eagle_chat.events import Loading
+    from eagle_chat.worker import Session
+
+    def make_session(progress: Callable[[Loading], None]) -> Session:
+        from eagle_chat.loading import load_session
+
+        return load_session(options, progress)
+
+    return run_app(make_session, theme=theme, title=options.model, look=look)
