@@ -1,5 +1,6 @@
 """What a session tells whoever watches: plain values, in order, nothing to call back."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -61,6 +62,7 @@ class Started:
     method: str
     seed: int
     again: bool = False
+    messages: Sequence[Mapping[str, str]] = ()  # all that the model reads, the prompt last
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +99,11 @@ class Failed:
     fatal: bool = False
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence for the user; nothing begins or ends with it."""
+
+    text: str
+
+
+Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed | Note
