@@ -13,6 +13,7 @@ import typer
 from typer.core import TyperGroup
 
 from eagle_chat import __version__
+from eagle_chat.chats_cli import chats, resume_the_last
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Dtype, HeadKind, Options, with_options
 
@@ -38,6 +39,10 @@ Theme = Annotated[
 class _Commands(TyperGroup):
     """Knows a prompt from a misspelt command."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--resume` may go without its id."""
+        return super().parse_args(ctx, resume_the_last(args, self.commands))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """A prompt in place of a command is told where prompts go."""
         if " " in args[0] and self.get_command(ctx, args[0]) is None:
@@ -56,6 +61,9 @@ cli = typer.Typer(
 )
 
 
+cli.add_typer(chats, name="chats")
+
+
 def _print_version(asked: bool) -> None:
     if asked:
         print(f"eagle-chat {__version__}")
@@ -68,6 +76,11 @@ def chat(
     ctx: typer.Context,
     options: Options,
     theme: Theme = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="[ID]", help="Go on with a saved conversation, by default the last one."),
+    ] = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Leave no trace of this chat on disk.")] = False,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
@@ -82,7 +95,9 @@ def chat(
     from eagle_chat.terminal import has_screen, is_terminal
 
     if has_screen():
-        raise typer.Exit(_open_app(options, theme))
+        raise typer.Exit(_open_app(options, theme, resume, saves=not no_save))
+    if resume is not None:
+        raise UsageError("--resume needs a terminal: `eagle-chat chats show ID` prints a conversation")
     if is_terminal(sys.stdin):
         raise UsageError("this is not a terminal that can show the chat: use `eagle-chat run PROMPT`")
     from eagle_chat.headless import Job, read_prompt
@@ -264,8 +279,10 @@ def train(  # noqa: PLR0913 - one for each option
     raise typer.Exit(run_training(options, job))
 
 
-def _open_app(options: Options, theme: str | None) -> int:
+def _open_app(options: Options, theme: str | None, resume: str | None, *, saves: bool) -> int:
     from eagle_chat.app import run_app
+    from eagle_chat.conversation_recorder import Recorder, settings_of
+    from eagle_chat.conversations import Library
     from eagle_chat.events import Loading
     from eagle_chat.worker import Session
 
@@ -274,4 +291,6 @@ def _open_app(options: Options, theme: str | None) -> int:
 
         return load_session(options, progress)
 
-    return run_app(make_session, theme=theme, title=options.model)
+    recorder = Recorder(Library(), saves=saves, settings=settings_of(options))
+    resumed = recorder.library.find(resume) if resume else None
+    return run_app(make_session, theme=theme, title=options.model, recorder=recorder, resume=resumed)

@@ -11,10 +11,13 @@ import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from eagle_chat.conversations import Library, Line, SavedConversation, as_bytes, now, turn_line
 from eagle_chat.events import Event, Failed, Finished, RoundDone, SessionInfo, Started
+
+if TYPE_CHECKING:
+    from eagle_chat.options import Options
 
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that is easily taken for another
 _ID_LENGTH = 6
@@ -23,8 +26,8 @@ _ID_LENGTH = 6
 class Recorder:
     """Keeps the conversation on screen, and its file where it `saves`. Used by one thread at a time.
 
-    Nobody is kept from writing: every addition first looks whether the file is as long as we left it. If it is
-    not, another app goes on with the same conversation, and we go on in a file of our own.
+    Nobody is kept from writing: every addition first looks whether the file is as long as we left it. If it
+    is not, another app goes on with the same conversation, and we go on in a file of our own.
     """
 
     def __init__(
@@ -93,8 +96,9 @@ class Recorder:
         wanted = [
             (one["content"], two["content"]) for one, two in zip(messages[::2], messages[1::2], strict=False)
         ]
-        pairs = zip(said, wanted, strict=False)
-        same = next((at for at, (ours, theirs) in enumerate(pairs) if ours != theirs), min(len(said), len(wanted)))
+        same = 0
+        while same < min(len(said), len(wanted)) and said[same] == wanted[same]:
+            same += 1
         lines: list[Line] = []
         for number, (prompt, reply) in enumerate(wanted[same:], start=same):
             lines += [turn_line(number, prompt, "", 0, now()), {"text": reply}, {"end": {}}]
@@ -109,7 +113,7 @@ class Recorder:
         if not self.saves or self._gone or (self._length is None and not begins):
             return None
         try:
-            note = self._append(as_bytes(lines)) if self._length is not None else self._write_all()
+            note = self._append(as_bytes(lines), self._length)
         except FileNotFoundError:
             self._gone = True
             return "This conversation was deleted elsewhere: what follows is not saved."
@@ -118,19 +122,22 @@ class Recorder:
         self._told = False
         return note
 
-    def _append(self, data: bytes) -> str | None:
+    def _append(self, data: bytes, length: int | None) -> str | None:
         assert self.conversation is not None
+        if length is None:
+            self._write_all()
+            return None
         file = os.open(self.library.path(self.conversation.id), os.O_WRONLY | os.O_APPEND)
         try:
-            ours = os.fstat(file).st_size == self._length
+            ours = os.fstat(file).st_size == length
             if ours:
                 _write_whole(file, data)
         finally:
             os.close(file)
         if not ours:
             self._write_all()
-            return f"Another eagle-chat goes on with this conversation: this one is saved as {self.conversation.id}."
-        self._length = (self._length or 0) + len(data)
+            return f"Another eagle-chat goes on here as well: this one is saved as {self.conversation.id}."
+        self._length = length + len(data)
         return None
 
     def _write_all(self) -> None:
@@ -159,6 +166,12 @@ class Recorder:
         self._told = True
         reason = error.strerror or type(error).__name__
         return f"This chat goes on, but is not saved: {reason} ({self.library.folder})."
+
+
+def settings_of(options: Options) -> dict[str, Any]:
+    """What a session line has beside SessionInfo."""
+    names = ("top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
+    return {name: getattr(options, name) for name in names}
 
 
 def _new_id() -> str:

@@ -5,10 +5,10 @@ a line costs some ten microseconds, and takes no lock that another app could hol
 system outlives a killed process, a damaged file costs one conversation and not all, and the text can be read
 without this program. Listing reads every file: a thousand take a fraction of a second.
 
-Line 1 is the header: `format`, `version`, `created`. A `session` line says which model answers from there on,
-and how. A `turn` line begins a turn: its number, the prompt, method and seed; it replaces the turn of that
-number and all that follow. `text` lines add to the newest reply; `end` holds the reply's summary, `failed` why
-there is none. A reply without either was cut off when the program ended.
+Line 1 is the header: `format`, `version`, `created`. A `session` line says which model answers from there
+on, and how. A `turn` line begins a turn: its number, the prompt, method and seed; it replaces the turn of
+that number and all that follow. `text` lines add to the newest reply; `end` holds the reply's summary,
+`failed` why there is none. A reply without either was cut off when the program ended.
 """
 
 from __future__ import annotations
@@ -158,6 +158,14 @@ class SavedConversation:
         return lines
 
 
+def when(at: str) -> str:
+    """A time as it is shown: here, to the minute."""
+    try:
+        return datetime.fromisoformat(at).astimezone().strftime("%Y-%m-%d %H:%M")
+    except ValueError:
+        return at
+
+
 def turn_line(number: int, prompt: str, method: str, seed: int, at: str) -> Line:
     """The line that begins a turn."""
     return {"turn": number, "at": at, "method": method, "seed": seed, "prompt": prompt}
@@ -226,7 +234,8 @@ class Library:
             raise
         except OSError as error:
             raise EagleChatError(
-                f"the conversation {identifier} cannot be read ({error.strerror}): look at the rights of {path}"
+                f"the conversation {identifier} cannot be read ({error.strerror}): look at the rights of "
+                f"{path}"
             ) from None
         except _NewerError:
             raise EagleChatError(
@@ -267,9 +276,8 @@ def _parse(identifier: str, data: bytes) -> SavedConversation:
 
 def _values(lines: list[bytes]) -> list[Line]:
     """The object of each line; an empty one where there is none."""
-    try:
-        values = json.loads(b"[%s]" % b",".join(lines))  # three times as fast as line by line
-    except (ValueError, RecursionError):
+    values = _value(b"[%s]" % b",".join(lines))  # three times as fast as line by line
+    if values is None or len(values) != len(lines):
         values = [_value(line) for line in lines]
     return [value if isinstance(value, dict) else {} for value in values]
 

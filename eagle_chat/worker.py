@@ -7,7 +7,7 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from eagle_chat.conversation_recorder import Recorder
@@ -35,7 +35,7 @@ class Session(Protocol):
     def new_chat(self) -> None:
         """Forget the conversation."""
 
-    def restore(self, messages: Sequence[Mapping[str, str]]) -> None:
+    def restore(self, messages: Sequence[dict[str, str]]) -> None:
         """Go on after these messages."""
 
 

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eagle_chat.events import Event, Finished, Loading, Prefill, RoundDone, SessionInfo, Started
@@ -51,7 +51,7 @@ class FakeSession:
         self.asked: list[str] = []
         self.seeds: list[int] = []
         self.new_chats = 0
-        self.messages: list[Mapping[str, str]] = []
+        self.messages: list[dict[str, str]] = []
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         self.asked.append(prompt)
@@ -70,7 +70,7 @@ class FakeSession:
         self.new_chats += 1
         self.messages = []
 
-    def restore(self, messages: Sequence[Mapping[str, str]]) -> None:
+    def restore(self, messages: Sequence[dict[str, str]]) -> None:
         self.messages = list(messages)
 
     def _next_seed(self, seed: int | None) -> int:

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ import pytest
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.errors import EagleChatError, UsageError
-from eagle_chat.events import Event, Started
+from eagle_chat.events import Event, Failed, Started
 from tests.eagle_chat.fake_session import INFO, SKY, FakeSession
 
 KILLED = """
@@ -97,7 +98,7 @@ def test_what_is_kept_of_a_conversation(library: Library, talk: Chat) -> None:
     figures = {"new_tokens": 42, "seed": 1234, "temperature": 0.0, "stopped_by": "stop token"}
     assert end.items() >= figures.items()
     assert {"tau", "tokens_per_second", "rounds"} <= end.keys()
-    assert found.created <= found.turns[0].at < found.updated
+    assert found.created <= found.turns[0].at <= found.updated
     assert found.messages() == talk.session.messages
 
 
@@ -152,6 +153,8 @@ def test_a_damaged_file_is_set_aside(library: Library, talk: Chat) -> None:
     assert f"the conversation {bad.stem} is damaged (line 4)" in problem
     assert bad.with_suffix(".damaged").read_bytes() == spoilt
     assert library.all()[1] == []
+    bad.write_bytes(b"")
+    assert "is damaged (line 1)" in library.all()[1][0]
 
 
 def test_a_later_version_is_left_alone(library: Library, talk: Chat) -> None:
@@ -191,7 +194,7 @@ def test_many_programs_at_once(library: Library) -> None:
 def test_a_full_disk_is_said_once_and_all_is_saved_later(
     library: Library, talk: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Catches a reply that is lost with the disk, a sentence a round, and text that stays unsaved for good."""
+    """Catches a reply that is lost with the disk, a sentence a round, and text that is never saved."""
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[: len(data) // 2]))
     talk.ask("one")
@@ -254,8 +257,9 @@ def test_a_failed_reply_and_a_comparison(library: Library, talk: Chat) -> None:
     for event in talk.session.again(method="none", stop=threading.Event()):
         talk.take(event)
     assert said(only(library)) == [("one", SKY)]
-    talk.take(Started("two", "eagle2", 5, messages=[*talk.session.messages, {"role": "user", "content": "two"}]))
-    from eagle_chat.events import Failed
+    talk.take(
+        Started("two", "eagle2", 5, messages=[*talk.session.messages, {"role": "user", "content": "two"}])
+    )
 
     talk.take(Failed("no memory"))
     last = only(library).turns[-1]
@@ -267,18 +271,21 @@ def test_a_failed_reply_and_a_comparison(library: Library, talk: Chat) -> None:
 
 
 def test_nothing_is_saved_without_leave(library: Library) -> None:
-    """Catches --no-save that writes all the same."""
+    """Catches --no-save that writes all the same, also to what is resumed."""
     talk = Chat(library)
     talk.recorder.saves = False
     talk.ask("one")
     assert not library.folder.exists()
+    Chat(library).ask("two")
+    talk.resume(only(library))
+    talk.ask("three")
+    assert [prompt for prompt, _ in said(only(library))] == ["two"]
     assert talk.recorder.conversation is not None
+    assert len(talk.recorder.conversation.turns) == 2
 
 
 def test_going_on_with_another_model(library: Library, talk: Chat) -> None:
     """Catches a conversation of two models that does not say so, on screen or in its file."""
-    from dataclasses import replace
-
     talk.ask("one")
     other = Chat(library, FakeSession(info=replace(INFO, model="other", weights_sha256="1" * 64)))
     other.resume(only(library))
