@@ -19,6 +19,7 @@ from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
+from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.terminal import stderr_to_log
 from eagle_chat.themed_app import ThemedApp
@@ -185,6 +186,7 @@ class EagleChatApp(ThemedApp):
                 HelpScreen(
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
+                    ("Conversations", ConversationsScreen.BINDINGS),
                     ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
                 )
             )

@@ -53,7 +53,7 @@ def export(conversation: SavedConversation, file: Path) -> None:
     if form is None:
         raise UsageError(f"{file} has none of the endings {', '.join(FORMATS)}: they name the format")
     try:
-        with file.open("x", encoding="utf-8") as out:
+        with file.open("x", encoding="utf-8", errors="replace") as out:
             out.write(form(conversation))
     except FileExistsError:
         raise UsageError(f"{file} is there already: name another file") from None

@@ -3,7 +3,7 @@
 Files rather than one database, because a chat is written little by little while its speed is measured: adding
 a line costs some ten microseconds, and takes no lock that another app could hold. What was handed to the
 system outlives a killed process, a damaged file costs one conversation and not all, and the text can be read
-without this program. Listing reads every file: a thousand take a fraction of a second.
+without this program. Listing reads every file: a thousand of three long turns each take about a second.
 
 Line 1 is the header: `format`, `version`, `created`. A `session` line says which model answers from there
 on, and how. A `turn` line begins a turn: its number, the prompt, method and seed; it replaces the turn of
@@ -60,6 +60,7 @@ class SavedTurn:
     reply: str = ""
     end: Line | None = None  # the reply's summary, without its text
     problem: str | None = None  # why there is no summary
+    ended: str = ""  # when
 
     @property
     def cut_off(self) -> bool:
@@ -134,9 +135,9 @@ class SavedConversation:
                 turn = SavedTurn(prompt, method, seed, self.updated, self.session)
                 self.turns[number:] = [turn]
             case {"end": dict(end)} if self.turns:
-                self.turns[-1].end = end
+                self.turns[-1].end, self.turns[-1].ended = end, self.updated
             case {"failed": str(problem)} if self.turns:
-                self.turns[-1].problem = problem
+                self.turns[-1].problem, self.turns[-1].ended = problem, self.updated
             case _:
                 raise ValueError
 
@@ -152,9 +153,9 @@ class SavedConversation:
             if turn.reply:
                 lines.append({"text": turn.reply})
             if turn.problem is not None:
-                lines.append({"failed": turn.problem})
+                lines.append({"failed": turn.problem, "at": turn.ended})
             elif turn.end is not None:
-                lines.append({"end": turn.end})
+                lines.append({"end": turn.end, "at": turn.ended})
         return lines
 
 
@@ -179,7 +180,10 @@ def as_bytes(lines: Iterable[Line]) -> bytes:
 
 
 class Library:
-    """The folder of all conversations. What cannot be read is told in sentences, and never destroyed."""
+    """The folder of all conversations: the user's data folder, or that of EAGLE_CHAT_DATA_DIR.
+
+    What cannot be read is told in sentences, and never destroyed.
+    """
 
     def __init__(self, folder: Path | None = None) -> None:
         given = os.environ.get(DATA_VARIABLE)

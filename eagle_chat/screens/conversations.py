@@ -153,11 +153,8 @@ class ConversationsScreen(Screen[SavedConversation | None]):
     def _count(self) -> str:
         if not self._all:
             return "Nothing is saved yet."
-        return (
-            f"{len(self._shown)} of {len(self._all)} conversations"
-            if self._search.value
-            else (f"{len(self._all)} conversation{'' if len(self._all) == 1 else 's'}")
-        )
+        some = f"{len(self._shown)} of " if self._search.value else ""
+        return f"{some}{len(self._all)} conversation{'' if len(self._all) == 1 else 's'}"
 
     def _chosen(self) -> SavedConversation | None:
         at = self._list.highlighted

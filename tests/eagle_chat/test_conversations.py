@@ -208,6 +208,22 @@ def test_a_full_disk_is_said_once_and_all_is_saved_later(
     assert len(talk.notes) == 1
 
 
+def test_a_disk_that_is_full_for_a_moment(
+    library: Library, talk: Chat, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches the rest of a reply that is not saved although there is room again when it ends."""
+    talk.ask("one")
+    rounds = talk.session.ask("two", seed=None, stop=threading.Event())
+    for number, event in enumerate(rounds):
+        if number == 4:
+            monkeypatch.setattr(os, "write", lambda file, data: 0)
+        if number == 8:
+            monkeypatch.undo()
+        talk.take(event)
+    assert said(library.all()[0][0]) == [("one", SKY), ("two", SKY)]
+    assert len(talk.notes) == 1
+
+
 def test_a_folder_that_cannot_be_made(tmp_path: Path) -> None:
     """Catches an exception in the engine's thread over a place that cannot be written."""
     (tmp_path / "file").write_text("")
@@ -257,10 +273,10 @@ def test_a_failed_reply_and_a_comparison(library: Library, talk: Chat) -> None:
     for event in talk.session.again(method="none", stop=threading.Event()):
         talk.take(event)
     assert said(only(library)) == [("one", SKY)]
-    talk.take(
-        Started("two", "eagle2", 5, messages=[*talk.session.messages, {"role": "user", "content": "two"}])
-    )
-
+    talk.take(Failed("there is no prompt to run again"))
+    assert only(library).turns[-1].problem is None
+    messages = [*talk.session.messages, {"role": "user", "content": "two"}]
+    talk.take(Started("two", "eagle2", 5, messages=messages))
     talk.take(Failed("no memory"))
     last = only(library).turns[-1]
     assert (last.prompt, last.problem, last.cut_off) == ("two", "no memory", False)
