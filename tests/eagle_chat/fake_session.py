@@ -59,7 +59,6 @@ class FakeSession:
         return self._run(self.text, self._next_seed(seed), self.info.method, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
-        self.messages = self.messages[:-1]
         return self._run(f"Again: {self.text}", self._next_seed(seed), self.info.method, stop)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[Event]:
@@ -80,7 +79,8 @@ class FakeSession:
     def _run(
         self, text: str, seed: int, method: str, stop: threading.Event, *, again: bool = False
     ) -> Iterator[Event]:
-        asked = self.messages[:-1] if again else self.messages
+        answered = [message["role"] for message in self.messages[-1:]] == ["assistant"]
+        asked = self.messages[:-1] if answered else self.messages
         yield Started(asked[-1]["content"] if asked else "", method, seed, again, asked)
         yield Prefill(24, 24)
         done: list[RoundRecord] = []
@@ -89,15 +89,17 @@ class FakeSession:
                 break
             self._wait(stop)
             if self.fail_at == len(done) and not again:
-                self.messages = asked[:-1]
+                self.messages = self.messages if answered else asked[:-1]
                 raise ValueError("shapes [8, 576] do not match")
             done.append(_record(len(done), words, method))
             yield RoundDone(done[-1], "".join(words))
         whole = b"".join(piece for record in done for piece in record.texts).decode()
         summary = _summary(done, whole, self.info) | {"method": method, "seed": seed}
         summary["stopped_by"] = STOPPED_BY_USER if stop.is_set() and whole != text else "stop token"
-        if not again:
-            self.messages = [*asked, {"role": "assistant", "content": whole}] if whole else asked[:-1]
+        if not again and whole:
+            self.messages = [*asked, {"role": "assistant", "content": whole}]
+        elif not answered:
+            self.messages = asked[:-1]
         yield Finished(whole, summary, again)
 
     def _wait(self, stop: threading.Event) -> None:
