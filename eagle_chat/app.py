@@ -10,14 +10,18 @@ from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from eagle_chat.conversation_recorder import Recorder
+from eagle_chat.conversations import SavedConversation
 from eagle_chat.engine_feed import EngineFeed
 from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE
 from eagle_chat.reply import Reply
+from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
+from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.terminal import stderr_to_log
 from eagle_chat.themed_app import ThemedApp
@@ -41,6 +45,8 @@ class EagleChatApp(ThemedApp):
         Binding("ctrl+r", "compare", "compare", id="app.compare", key_display="^r",
                 tooltip="the last prompt again, without drafting, side by side"),
         Binding("ctrl+n", "new_chat", "new chat", id="app.new_chat", key_display="^n"),
+        Binding("ctrl+o", "conversations", "conversations", id="app.conversations", show=False,
+                tooltip="those of earlier: search, resume, export, delete"),
         Binding("f5", "regenerate", "regenerate", id="app.regenerate", show=False,
                 tooltip="the last reply, with a new seed"),
         Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
@@ -49,12 +55,15 @@ class EagleChatApp(ThemedApp):
                 tooltip="stops the reply; twice when idle quits"),
     ]  # fmt: skip
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
-        budget: FrameBudget | None = None, look: Look | None = None,
+        budget: FrameBudget | None = None, recorder: Recorder | None = None,
+        resume: SavedConversation | None = None, look: Look | None = None,
     ) -> None:  # fmt: skip
         super().__init__(theme, look)
-        self.worker = Worker(make_session)
+        self.worker = Worker(make_session, recorder)
+        self.saved = SavedChats(self)
+        self._resume = resume
         self.chat = ChatScreen(title)
         self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
         self.failure: str | None = None  # why there is no session
@@ -74,6 +83,8 @@ class EagleChatApp(ThemedApp):
         )
         yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
         yield SystemCommand("Copy the last reply", "As Markdown", self.action_copy_reply)
+        yield SystemCommand("Conversations", "Search and resume", self.action_conversations)
+        yield SystemCommand("Export this chat", "As Markdown", self.action_export_chat)
         yield SystemCommand("Help", "Keys, numbers and the tree", self.action_help)
         yield from super().get_system_commands(screen)
 
@@ -81,6 +92,8 @@ class EagleChatApp(ThemedApp):
         """Load only after the first frame: importing torch keeps the interpreter busy for seconds."""
         self.call_after_refresh(self.worker.start)
         self.set_interval(TICK, self._tick)
+        if self._resume is not None:
+            self.saved.resume(self._resume)
 
     @property
     def busy(self) -> bool:
@@ -124,6 +137,9 @@ class EagleChatApp(ThemedApp):
         reply = self._last_reply("compare")
         if reply is None:
             return
+        if not reply.rounds:
+            self.say("That reply is of an earlier day: f5 makes it anew, then compare.")
+            return
         if reply.method == "none":
             self.say("This is plain decoding already: there is nothing to compare it with.")
             return
@@ -164,6 +180,14 @@ class EagleChatApp(ThemedApp):
         self.copy_to_clipboard(reply.text)
         self.say("Copied through the terminal (OSC 52), where it allows that.")
 
+    def action_conversations(self) -> None:
+        """Those of earlier."""
+        self.saved.open_list()
+
+    def action_export_chat(self) -> None:
+        """The conversation on screen, as Markdown."""
+        self.saved.export()
+
     def action_help(self) -> None:
         """Keys and definitions."""
         if not isinstance(self.screen, HelpScreen):
@@ -171,6 +195,7 @@ class EagleChatApp(ThemedApp):
                 HelpScreen(
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
+                    ("Conversations", ConversationsScreen.BINDINGS),
                     ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )
@@ -201,7 +226,12 @@ class EagleChatApp(ThemedApp):
         """Offer only what does something now."""
         if action == "stop_reply":
             return self.busy
-        return self.screen is self.chat or action not in ("compare", "new_chat", "regenerate")
+        return self.screen is self.chat or action not in (
+            "compare",
+            "conversations",
+            "new_chat",
+            "regenerate",
+        )
 
     def _last_reply(self, what: str) -> Reply | None:
         """The last reply if `what` can be done with it now; otherwise the user is told why not."""
@@ -248,10 +278,15 @@ class EagleChatApp(ThemedApp):
             self._ask(prompt)
 
 
-def run_app(make_session: SessionFactory, *, theme: str | None, title: str, look: Look | None = None) -> int:
+def run_app(
+    make_session: SessionFactory, *, theme: str | None, title: str, recorder: Recorder | None = None,
+    resume: SavedConversation | None = None, look: Look | None = None,
+) -> int:  # fmt: skip
     """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
     with stderr_to_log() as log:
-        app = EagleChatApp(make_session, theme=theme, title=title, look=look)
+        app = EagleChatApp(
+            make_session, theme=theme, title=title, recorder=recorder, resume=resume, look=look
+        )
         app.run()
         app.worker.join(QUIT_WAIT)
     code = app.return_code or 0

@@ -11,6 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from eagle_chat import __version__, config_command
+from eagle_chat.chats_cli import chats, resume_the_last
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
@@ -34,6 +35,10 @@ TablesAsJson = Annotated[bool, typer.Option("--json", help="Print one JSON objec
 class _Commands(TyperGroup):
     """Knows a prompt from a misspelt command."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """`--resume` may go without its id."""
+        return super().parse_args(ctx, resume_the_last(args, self.commands))
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """A prompt in place of a command is told where prompts go."""
         if " " in args[0] and self.get_command(ctx, args[0]) is None:
@@ -51,6 +56,7 @@ cli = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 cli.add_typer(config_command.commands, name="config")
+cli.add_typer(chats, name="chats")
 
 
 def _print_version(asked: bool) -> None:
@@ -61,8 +67,9 @@ def _print_version(asked: bool) -> None:
 
 @cli.callback()
 @with_options
-def chat(
+def chat(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
+    *,
     options: Options,
     theme: Theme = None,
     ascii_only: Ascii = False,
@@ -70,6 +77,11 @@ def chat(
         bool,
         typer.Option("--plain", help="Chat line by line, without the screen: for screen readers and pipes."),
     ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option(metavar="[ID]", help="Go on with a saved conversation, by default the last one."),
+    ] = None,
+    no_save: Annotated[bool, typer.Option("--no-save", help="Leave no trace of this chat on disk.")] = False,
     version: Annotated[
         bool,
         typer.Option("--version", "-V", help="Print the version.", callback=_print_version, is_eager=True),
@@ -81,9 +93,9 @@ def chat(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from eagle_chat.opening import open_chat
+    from eagle_chat.opening import Wanted, open_chat
 
-    raise typer.Exit(open_chat(ctx, options, theme, ascii_only, plain))
+    raise typer.Exit(open_chat(ctx, options, Wanted(theme, ascii_only, plain, resume, not no_save)))
 
 
 @cli.command()

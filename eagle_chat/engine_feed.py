@@ -8,6 +8,7 @@ from eagle_chat.events import (
     Failed,
     Finished,
     Loading,
+    Note,
     Prefill,
     Ready,
     RoundDone,
@@ -49,6 +50,8 @@ class EngineFeed:
                 self._chat.status.state(event.text())
             case Ready(info):
                 self._ready(info)
+            case Note(text):
+                self._chat.transcript.note(text)
             case Finished() | Failed() if self._discarding:
                 self._end("ready")
             case _ if self._discarding:

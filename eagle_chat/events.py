@@ -1,5 +1,6 @@
 """What a session tells whoever watches: plain values, in order, nothing to call back."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -62,6 +63,7 @@ class Started:
     method: str
     seed: int
     again: bool = False
+    messages: Sequence[Mapping[str, str]] = ()  # all that the model reads, the prompt last
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,4 +100,11 @@ class Failed:
     fatal: bool = False
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A sentence for the user; nothing begins or ends with it."""
+
+    text: str
+
+
+Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed | Note

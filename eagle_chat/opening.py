@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import typer
@@ -17,18 +18,31 @@ if TYPE_CHECKING:
     from eagle_chat.look import Look
 
 
-def open_chat(ctx: typer.Context, options: Options, theme: str | None, ascii_only: bool, plain: bool) -> int:
+@dataclass(frozen=True)
+class Wanted:
+    """What the chat was asked for beside the common options."""
+
+    theme: str | None
+    ascii_only: bool
+    plain: bool
+    resume: str | None  # id of a saved conversation
+    saves: bool
+
+
+def open_chat(ctx: typer.Context, options: Options, wanted: Wanted) -> int:
     """The exit code of the chat that fits this terminal and these options."""
     dumb = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not has_screen()
     # a pipe brings one prompt, unless the command line itself says otherwise
-    if dumb or (plain and (is_given(ctx, "plain") or is_terminal(sys.stdin))):
+    if dumb or (wanted.plain and (is_given(ctx, "plain") or is_terminal(sys.stdin))):
         from eagle_chat.plain import chat_plainly
 
-        return chat_plainly(options, ascii_only)
+        return chat_plainly(options, wanted.ascii_only)
     if has_screen():
         from eagle_chat.look import chosen
 
-        return _open_app(options, *chosen(ctx, theme, ascii_only))
+        return _open_app(options, wanted, *chosen(ctx, wanted.theme, wanted.ascii_only))
+    if wanted.resume is not None:
+        raise UsageError("--resume needs a terminal: `eagle-chat chats show ID` prints a conversation")
     if is_terminal(sys.stdin):
         raise UsageError(
             "standard output is not a terminal that can show the chat: use `eagle-chat run PROMPT`, "
@@ -39,8 +53,10 @@ def open_chat(ctx: typer.Context, options: Options, theme: str | None, ascii_onl
     return run(options, Job(read_prompt(None)))
 
 
-def _open_app(options: Options, theme: str | None, look: Look) -> int:
+def _open_app(options: Options, wanted: Wanted, theme: str | None, look: Look) -> int:
     from eagle_chat.app import run_app
+    from eagle_chat.conversation_recorder import Recorder, settings_of
+    from eagle_chat.conversations import Library
     from eagle_chat.events import Loading
     from eagle_chat.worker import Session
 
@@ -49,4 +65,8 @@ def _open_app(options: Options, theme: str | None, look: Look) -> int:
 
         return load_session(options, progress)
 
-    return run_app(make_session, theme=theme, title=options.model, look=look)
+    recorder = Recorder(Library(), saves=wanted.saves, settings=settings_of(options))
+    resumed = recorder.library.find(wanted.resume) if wanted.resume else None
+    return run_app(
+        make_session, theme=theme, title=options.model, recorder=recorder, resume=resumed, look=look
+    )

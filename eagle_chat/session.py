@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from eagle_chat import events
@@ -107,6 +107,13 @@ class ChatSession:
         self._messages = list(self._system)
         self._last = None
 
+    def restore(self, messages: Sequence[Message]) -> None:
+        """Go on after `messages`, with their system prompt; the next prompt has them read."""
+        self.new_chat()
+        self._messages = list(messages)
+        if self._messages and self._messages[-1]["role"] == "assistant":
+            self._last = Exchange(self._messages[:-1], _seed(self._fixed_seed))
+
     def _need_last(self) -> Exchange:
         if self._last is None:
             raise UsageError("there is no prompt to run again yet: send one first")
@@ -124,7 +131,8 @@ class ChatSession:
         self, exchange: Exchange, method: str, stop: threading.Event, again: bool
     ) -> Generator[events.Event, None, events.Finished]:
         """Everything but the last event, which is returned."""
-        yield events.Started(exchange.messages[-1]["content"], method, exchange.seed, again)
+        messages = exchange.messages
+        yield events.Started(messages[-1]["content"], method, exchange.seed, again, messages)
         outcome, stream = Outcome(method, exchange.seed), TextStream(self.vocabulary)
         settings = replace(self.settings, seed=exchange.seed)
         decoding = self.engine.generate(self.prompts.encode(exchange.messages), settings, method)

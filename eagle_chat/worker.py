@@ -7,11 +7,13 @@ import logging
 import queue
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
+from eagle_chat.conversation_recorder import Recorder
+from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EagleChatError
-from eagle_chat.events import Event, Failed, Finished, Loading, Ready, SessionInfo
+from eagle_chat.events import Event, Failed, Finished, Loading, Note, Ready, SessionInfo
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,9 @@ class Session(Protocol):
     def new_chat(self) -> None:
         """Forget the conversation."""
 
+    def restore(self, messages: Sequence[dict[str, str]]) -> None:
+        """Go on after these messages."""
+
 
 SessionFactory = Callable[[Callable[[Loading], None]], Session]
 Request = Callable[[Session, threading.Event], Iterator[Event] | None]
@@ -41,10 +46,11 @@ Request = Callable[[Session, threading.Event], Iterator[Event] | None]
 class Worker(threading.Thread):
     """Makes the session, then serves requests in order until `quit`."""
 
-    def __init__(self, make_session: SessionFactory) -> None:
+    def __init__(self, make_session: SessionFactory, recorder: Recorder | None = None) -> None:
         super().__init__(name="eagle-chat engine", daemon=True)
         self.inbox: deque[Event] = deque()  # append and popleft are atomic: no lock, nothing lost
         self.exit_code = EXIT_DONE  # of the failure that ended the thread
+        self.recorder = recorder or Recorder(Library(), saves=False)
         self._make_session = make_session
         self._requests: queue.SimpleQueue[tuple[Request, threading.Event] | None] = queue.SimpleQueue()
         self._newest_stop = self._running_stop = threading.Event()
@@ -64,7 +70,21 @@ class Worker(threading.Thread):
 
     def new_chat(self) -> None:
         """Queue a fresh conversation."""
-        self._submit(_new_chat)
+
+        def request(session: Session, _stop: threading.Event) -> None:
+            session.new_chat()
+            self.recorder.leave()
+
+        self._submit(request)
+
+    def resume(self, conversation: SavedConversation) -> None:
+        """Queue a saved conversation, to go on with."""
+
+        def request(session: Session, _stop: threading.Event) -> None:
+            session.restore(conversation.messages())
+            self._note(self.recorder.resume(conversation, session.info))
+
+        self._submit(request)
 
     def stop(self) -> None:
         """End what runs between rounds, and the newest request also before it has begun."""
@@ -112,22 +132,28 @@ class Worker(threading.Thread):
             return
         try:
             events = request(session, stop)
-            if events is not None and not self._pass_on(events):
-                self.inbox.append(Failed("The reply ended without a result."))
+            if events is not None and not self._pass_on(session, events):
+                self._put(session, Failed("The reply ended without a result."))
         except BaseException as error:
-            self.inbox.append(Failed(sentence_about(error, "The reply failed")))
+            self._put(session, Failed(sentence_about(error, "The reply failed")))
 
-    def _pass_on(self, events: Iterator[Event]) -> bool:
+    def _pass_on(self, session: Session, events: Iterator[Event]) -> bool:
         """Whether the reply came to its end."""
         finished = False
         for event in events:
-            self.inbox.append(event)
+            self._put(session, event)
             finished = isinstance(event, Finished)
         return finished
 
+    def _put(self, session: Session, event: Event) -> None:
+        """Recorded first: what is on screen is saved."""
+        note = self.recorder.take(event, session.info)
+        self.inbox.append(event)
+        self._note(note)
 
-def _new_chat(session: Session, _stop: threading.Event) -> None:
-    session.new_chat()
+    def _note(self, text: str | None) -> None:
+        if text:
+            self.inbox.append(Note(text))
 
 
 def sentence_about(error: BaseException, what: str) -> str:

@@ -105,7 +105,7 @@ def _keys(bindings: Iterable[BindingType], keymap: Mapping[str, str]) -> Rows:
 
 
 def _names(keys: str) -> str:
-    names = {"escape": "esc", "question_mark": "?", "comma": ",", "full_stop": "."}
+    names = {"escape": "esc", "question_mark": "?", "slash": "/", "comma": ",", "full_stop": "."}
     names |= {"left_square_bracket": "[", "right_square_bracket": "]"}
     names |= {"minus": "-", "plus": "+", "equals_sign": "="}
     return ", ".join(names.get(key, key) for key in keys.split(","))

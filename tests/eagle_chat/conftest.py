@@ -53,6 +53,13 @@ def no_configuration(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pyte
     return folder / "config.toml"
 
 
+@pytest.fixture(autouse=True)
+def data_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where conversations are saved: not among those of whoever runs the tests."""
+    monkeypatch.setenv("EAGLE_CHAT_DATA_DIR", str(tmp_path / "data"))
+    return tmp_path / "data"
+
+
 @pytest.fixture
 def one_thread() -> Iterator[None]:
     """Tiny tensors run a hundred times slower where the threads of two tests share two cores."""

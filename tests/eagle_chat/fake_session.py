@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from eagle_chat.events import Event, Finished, Loading, Prefill, RoundDone, SessionInfo, Started
@@ -51,9 +51,11 @@ class FakeSession:
         self.asked: list[str] = []
         self.seeds: list[int] = []
         self.new_chats = 0
+        self.messages: list[dict[str, str]] = []
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         self.asked.append(prompt)
+        self.messages = [*self.messages, {"role": "user", "content": prompt}]
         return self._run(self.text, self._next_seed(seed), self.info.method, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
@@ -65,6 +67,10 @@ class FakeSession:
 
     def new_chat(self) -> None:
         self.new_chats += 1
+        self.messages = []
+
+    def restore(self, messages: Sequence[dict[str, str]]) -> None:
+        self.messages = list(messages)
 
     def _next_seed(self, seed: int | None) -> int:
         self.seeds.append(1234 + len(self.seeds) if seed is None else seed)
@@ -73,7 +79,9 @@ class FakeSession:
     def _run(
         self, text: str, seed: int, method: str, stop: threading.Event, *, again: bool = False
     ) -> Iterator[Event]:
-        yield Started(self.asked[-1] if self.asked else "", method, seed, again)
+        answered = [message["role"] for message in self.messages[-1:]] == ["assistant"]
+        asked = self.messages[:-1] if answered else self.messages
+        yield Started(asked[-1]["content"] if asked else "", method, seed, again, asked)
         yield Prefill(24, 24)
         done: list[RoundRecord] = []
         for words in _rounds(text, 1 if method == "none" else 3):
@@ -81,12 +89,17 @@ class FakeSession:
                 break
             self._wait(stop)
             if self.fail_at == len(done) and not again:
+                self.messages = self.messages if answered else asked[:-1]
                 raise ValueError("shapes [8, 576] do not match")
             done.append(_record(len(done), words, method))
             yield RoundDone(done[-1], "".join(words))
         whole = b"".join(piece for record in done for piece in record.texts).decode()
         summary = _summary(done, whole, self.info) | {"method": method, "seed": seed}
         summary["stopped_by"] = STOPPED_BY_USER if stop.is_set() and whole != text else "stop token"
+        if not again and whole:
+            self.messages = [*asked, {"role": "assistant", "content": whole}]
+        elif not answered:
+            self.messages = asked[:-1]
         yield Finished(whole, summary, again)
 
     def _wait(self, stop: threading.Event) -> None:

@@ -1,0 +1,91 @@
+"""What the app does with saved conversations: list them, go on with one, export the one on screen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eagle_chat.conversation_export import CUT_OFF, export, free_name, numbers
+from eagle_chat.conversations import SavedConversation, SavedTurn
+from eagle_chat.errors import EagleChatError
+from eagle_chat.events import Finished, Started
+from eagle_chat.reply import Reply
+from eagle_chat.screens.conversations import ConversationsScreen
+
+if TYPE_CHECKING:
+    from eagle_chat.app import EagleChatApp
+
+
+class SavedReply(Reply):
+    """A reply of an earlier day: its text and its numbers, without its rounds."""
+
+    def __init__(self, turn: SavedTurn) -> None:
+        super().__init__(Started(turn.prompt, turn.method, turn.seed))
+        self.add(Finished(turn.reply, turn.end or {}))
+        self.problem = CUT_OFF if turn.cut_off else turn.problem
+        self._numbers = numbers(turn) if turn.end else ""
+
+    def footer(self) -> str:
+        """The line that stood under it."""
+        return self._numbers
+
+
+class SavedChats:
+    """Belongs to the app, which asks it when a key says so."""
+
+    def __init__(self, app: EagleChatApp) -> None:
+        self._app = app
+        self._recorder = app.worker.recorder
+        self._resumed: SavedConversation | None = None
+
+    @property
+    def current(self) -> SavedConversation | None:
+        """The conversation on screen; the recorder learns of it when the model is loaded."""
+        return self._recorder.conversation if self._app.feed.info else self._resumed
+
+    def open_list(self) -> None:
+        """All of them, on a screen of their own."""
+        if self._app.busy:
+            self._app.say("Wait for the reply, or stop it with esc, then open another conversation.")
+            return
+        self._app.push_screen(ConversationsScreen(self._recorder.library, self.current), self._chosen)
+
+    def resume(self, conversation: SavedConversation) -> None:
+        """Show it, and have the session go on with it."""
+        app, chat = self._app, self._app.chat
+        self._resumed = conversation
+        app.worker.resume(conversation)
+        chat.transcript.clear()
+        chat.tree_view.show(None)
+        app.feed.leave(running=False)
+        turns = conversation.turns[:-1] if conversation.unanswered else conversation.turns
+        for turn in turns:
+            app.feed.reply = reply = SavedReply(turn)
+            chat.transcript.add_prompt(turn.prompt)
+            chat.transcript.add_reply().show(reply)
+        count = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
+        chat.transcript.note(f"Resumed, {count}: the next prompt has them read first (prefill).")
+        if conversation.unanswered:
+            chat.prompt_bar.give_back(conversation.unanswered)
+        chat.prompt_bar.prompt.focus()
+
+    def export(self) -> None:
+        """The conversation on screen, as Markdown in the current folder."""
+        conversation = self.current
+        if self._app.busy:
+            self._app.say("Wait for the reply, or stop it with esc, then export the conversation.")
+            return
+        if conversation is None:
+            self._app.say("There is nothing to export yet: send a prompt first.")
+            return
+        file = free_name(conversation, Path.cwd())
+        try:
+            export(conversation, file)
+        except EagleChatError as error:
+            self._app.say(str(error))
+        else:
+            self._app.say(f"Exported to {file.name} in {file.parent}.")
+
+    def _chosen(self, conversation: SavedConversation | None) -> None:
+        if conversation is not None:
+            self.resume(conversation)
