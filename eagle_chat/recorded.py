@@ -24,6 +24,12 @@ def load_recording(path: Path) -> Trace:
     for number, done in enumerate(trace.rounds):
         if not _sound(done, number):
             raise EagleChatError(f"{path} is damaged (round {number}): record it again")
+    for marker in trace.markers:
+        if not 0 <= marker.round < len(trace.rounds):
+            raise EagleChatError(
+                f"{path} has a marker for round {marker.round}, but rounds 0 to {len(trace.rounds) - 1}: "
+                "correct that line"
+            )
     return trace
 
 
