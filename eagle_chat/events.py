@@ -80,6 +80,11 @@ class RoundDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The engine waits between two rounds until it is let go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The reply is over: its whole text and the summary with the keys of the JSON contract."""
 
@@ -97,4 +102,4 @@ class Failed:
     fatal: bool = False
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed
+Event = Loading | Ready | Started | Prefill | RoundDone | Paused | Finished | Failed

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EagleChatError
-from eagle_chat.events import Event, Failed, Finished, Loading, Ready, SessionInfo
+from eagle_chat.events import Event, Failed, Finished, Loading, Paused, Ready, RoundDone, SessionInfo
+from eagle_chat.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Worker(threading.Thread):
         self._requests: queue.SimpleQueue[tuple[Request, threading.Event] | None] = queue.SimpleQueue()
         self._newest_stop = self._running_stop = threading.Event()
         self._quitting = threading.Event()
+        self._gate = Gate()
 
     def ask(self, prompt: str, *, seed: int | None = None) -> None:
         """Queue a prompt."""
@@ -66,10 +68,23 @@ class Worker(threading.Thread):
         """Queue a fresh conversation."""
         self._submit(_new_chat)
 
+    def pause(self) -> None:
+        """Wait after the round under way. `Paused` says when that is."""
+        self._gate.close()
+
+    def resume(self) -> None:
+        """Go on."""
+        self._gate.open()
+
+    def step(self) -> None:
+        """Go on for one round, then wait again."""
+        self._gate.let_one()
+
     def stop(self) -> None:
-        """End what runs between rounds, and the newest request also before it has begun."""
+        """End what runs between rounds, paused or not, and the newest request also before it has begun."""
         self._running_stop.set()
         self._newest_stop.set()
+        self._gate.open()
 
     def quit(self) -> None:
         """End the thread after the round it is in; requests still queued are dropped."""
@@ -123,7 +138,15 @@ class Worker(threading.Thread):
         for event in events:
             self.inbox.append(event)
             finished = isinstance(event, Finished)
+            if isinstance(event, RoundDone):
+                self._wait_at_gate()
         return finished
+
+    def _wait_at_gate(self) -> None:
+        """The session's generator waits with us, and the engine's clock stands still while it does."""
+        if self._gate.closed:
+            self.inbox.append(Paused())
+        self._gate.wait()
 
 
 def _new_chat(session: Session, _stop: threading.Event) -> None:
