@@ -121,6 +121,9 @@ def replay(
     ],
     speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
+    pause_on_markers: Annotated[
+        bool, typer.Option("--pause-on-markers", help="Stop where a lesson says something.")
+    ] = False,
     theme: Theme = None,
 ) -> None:
     """Replay what `eagle-chat run --trace` recorded, round by round: no model, no GPU.
@@ -130,7 +133,7 @@ def replay(
     from eagle_chat.replay import Job
     from eagle_chat.replay import replay as run_replay
 
-    raise typer.Exit(run_replay(Job(files, speed, step, theme)))
+    raise typer.Exit(run_replay(Job(files, speed, step, pause_on_markers, theme)))
 
 
 @cli.command()

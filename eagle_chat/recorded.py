@@ -89,6 +89,7 @@ def _sound_tree(tree: TreeRecord) -> bool:
         and all(len(column) == nodes and _numbers(column) for column in columns)
         and all(0 <= each.parent < nodes + at for at, each in enumerate(tree.dropped))
         and _numbers(number for each in tree.dropped for number in (each.confidence, each.value))
+        and (tree.cutoff is None or _numbers([tree.cutoff]))
         and _sound_sizing(tree.sizing)
     )
 

@@ -33,7 +33,7 @@ READABLE = (1, VERSION)
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """What a lesson says at the end of a round; several of one round are read one after the other."""
+    """What a lesson says about a round; several of one round are read one after the other."""
 
     round: int
     text: str

@@ -16,6 +16,7 @@ from eagle_chat.layout import dendrogram
 from eagle_chat.layout.cells import Cell, cell_at, next_node
 from eagle_chat.layout.picture import Picture
 from eagle_chat.layout.rows import ROLES, Row, row_text
+from eagle_chat.phases import Phase
 from eagle_chat.records import RoundRecord
 from eagle_chat.rewinding import Rewinding
 from eagle_chat.widgets.painting import reversed_at, role_styles, to_strip
@@ -44,9 +45,9 @@ class DraftTreeView(ScrollView, can_focus=True):
                 tooltip="select a node and read why it ended as it did; or click it"),
         Binding("down,j", "select(1)", "node", id="draft_tree.down", show=False,
                 tooltip="select a node and read why it ended as it did; or click it"),
-        Binding("left,comma", "step(-1)", "round", id="draft_tree.earlier", key_display="←→",
+        Binding("left,less_than_sign", "step(-1)", "round", id="draft_tree.earlier", key_display="←→",
                 tooltip="an earlier round of the newest reply; decoding goes on"),
-        Binding("right,full_stop", "step(1)", "round", id="draft_tree.later", show=False,
+        Binding("right,greater_than_sign", "step(1)", "round", id="draft_tree.later", show=False,
                 tooltip="the next round; after the last one the tree is live again"),
         Binding("left_square_bracket", "step(-10)", "ten rounds back", id="draft_tree.ten_earlier",
                 show=False),
@@ -90,7 +91,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.set_reactive(DraftTreeView.ascii_only, ascii_only)
         self.record: RoundRecord | None = None
-        self.verified = True
+        self.phase: Phase | None = None
         self._deepest = 0
         self._rows: list[Row] = []
         self.node: int | None = None  # selected, numbered as in `layout.cells`
@@ -102,26 +103,25 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
 
-    def show(self, record: RoundRecord | None, verified: bool = True) -> None:
-        """Draw this round; with `verified` False as it was before the target's verdict."""
+    def show(self, record: RoundRecord | None, phase: Phase | None = None) -> None:
+        """Draw this round; in a phase as much of it as there was by then."""
         self._rewinding = Rewinding()
-        self._draw_round(record, verified)
+        self._draw_round(record, phase)
 
     def follow(self, rounds: Sequence[RoundRecord]) -> None:
         """Draw the newest of a reply's rounds, unless one is held. Call again as they grow."""
-        self._rewinding.follow(rounds)
-        if self._rewinding.held:
-            self._count_on()
+        if self._rewinding.follow(rounds) or not self._rewinding.held:
+            self._draw_round(self._rewinding.record, self._rewinding.phase)
         else:
-            self._draw_round(self._rewinding.record, verified=True)
+            self._count_on()
 
-    def _draw_round(self, record: RoundRecord | None, verified: bool) -> None:
+    def _draw_round(self, record: RoundRecord | None, phase: Phase | None = None) -> None:
         if record is not self.record:
             self.node = None
             if record is None or self.record is None:
                 self.call_after_refresh(self.refresh_bindings)
         self.record = record
-        self.verified = verified
+        self.phase = phase
         # the deepest tree so far decides between the views, or they would alternate from round to round
         self._deepest = (
             0 if record is None else max(self._deepest, *record.tree.depths(), len(record.tree.drawn))
@@ -242,7 +242,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def _moved(self) -> None:
         """Another round is looked at because somebody wants to."""
-        self._draw_round(self._rewinding.record or self.record, self.verified)
+        self._draw_round(self._rewinding.record or self.record, self._rewinding.phase)
         self.refresh_bindings()
 
     def _picture_cells(self) -> list[Cell]:
@@ -268,7 +268,7 @@ class DraftTreeView(ScrollView, can_focus=True):
             self._rows = [[(f" {EMPTY}", "label")]]
             self.virtual_size = Size(0, 1)
         else:
-            picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.verified)
+            picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.phase)
             self._draw(picture)
         self.refresh()
 
@@ -276,7 +276,8 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._picture = picture
         self._heading = picture.heading(self._rewinding.newest)
         self._rows = picture.tree()
-        closer = self.has_focus or self._rewinding.held or self.node is not None
+        looked = self._rewinding.held or self.node is not None or self.phase is not None
+        closer = self.has_focus or looked
         self._foot = picture.words(self.node, len(self._rows)) if closer else picture.legend()
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)

@@ -8,6 +8,7 @@ from eagle_chat.layout.cells import next_node
 from eagle_chat.layout.explain import expected_tokens, explain, inspected, round_line
 from eagle_chat.layout.rows import ROLES, row_text, row_width
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import DRAFTED
 from eagle_chat.records import Dropped, RoundRecord, SizingRecord
 from tests.eagle_chat.examples import (
     example_plain,
@@ -128,7 +129,7 @@ def test_numbers_of_a_node() -> None:
 
 def test_the_verdict_stays_hidden() -> None:
     """Step mode must not give the verdict away in words either."""
-    rows = [row_text(row) for row in inspected(ROUND, 4, 80, verified=False)]
+    rows = [row_text(row) for row in inspected(ROUND, 4, 80, sight=DRAFTED)]
     assert rows[0].startswith(' ○"␣the"')
     assert "target unknown" in rows[0]
     assert rows[1] == " the target has not looked at the tree yet"

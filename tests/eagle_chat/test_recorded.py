@@ -107,6 +107,7 @@ def set_in(values: list[dict[str, Any]], line: int, *path: str | int, to: object
         (lambda v: set_in(v, 4, "round", "tree", "values", 2, to=None), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", "dropped", 0, "parent", to=50), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", "drawn", to=["x"]), "round 2"),
+        (lambda v: set_in(v, 4, "round", "tree", "cutoff", to="low"), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", to={}), "damaged"),
     ],
 )
