@@ -52,7 +52,8 @@ class CompareScreen(Screen[None]):
 
     def paint(self) -> None:
         """Show both runs at the same moment of the engine's clock, and the verdict once there is one."""
-        if not self.query(RunColumn):  # closed, while the run it showed comes to its end
+        # not there yet; or closed and losing its parts, while the run it showed comes to its end
+        if not self.query(RunColumn) or self not in self.app.screen_stack:
             return
         ms = 0.0 if self.plain is None else self.plain.ms
         over = self.plain is not None and self.plain.over
