@@ -17,6 +17,7 @@ from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE
+from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
@@ -27,6 +28,7 @@ from eagle_chat.terminal import stderr_to_log
 from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
 from eagle_chat.widgets.token_view import TokenView
 from eagle_chat.worker import SessionFactory, Worker
@@ -65,7 +67,9 @@ class EagleChatApp(ThemedApp):
         self.saved = SavedChats(self)
         self._resume = resume
         self.chat = ChatScreen(title)
-        self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
+        budget = budget or FrameBudget()
+        self.pausing = Pausing(self.worker, budget)
+        self.feed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
         self.failure: str | None = None  # why there is no session
         self._leaving = False
         self._queued: str | None = None
@@ -119,7 +123,8 @@ class EagleChatApp(ThemedApp):
         elif self.busy or self.feed.info is None:
             bar.prompt.clear()
             self._queued = message.text
-            bar.hint(f"sent next: {message.text.strip().partition(chr(10))[0]}", stays=True)
+            waits = " (p lets the engine go on)" if self.pausing.wanted else ""
+            bar.hint(f"sent next{waits}: {message.text.strip().partition(chr(10))[0]}", stays=True)
         else:
             bar.prompt.clear()
             self._ask(message.text)
@@ -129,8 +134,28 @@ class EagleChatApp(ThemedApp):
         if not self.busy:
             return
         self.worker.stop()
+        self.pausing.end()
         self.chat.status.state("stopping…")
         self._take_back_queued()
+
+    def action_pause_engine(self) -> None:
+        """The engine waits between two rounds; or goes on, and the view with it."""
+        self.pausing.toggle()
+        if not self.pausing.wanted:
+            self.chat.tree_view.let_go()
+        self.feed.look_again()
+
+    def on_live_tree_moved(self) -> None:
+        """What is beside the tree may have waited for it."""
+        self.feed.look_again()
+
+    def on_live_tree_round_wanted(self) -> None:
+        """One round more, where the engine waits for that."""
+        self.pausing.step()
+
+    def on_live_tree_missed(self, message: LiveTree.Missed) -> None:
+        """Say what is not there."""
+        self.say(message.text)
 
     def action_compare(self) -> None:
         """The last prompt again, without drafting."""
@@ -196,7 +221,10 @@ class EagleChatApp(ThemedApp):
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
                     ("Conversations", ConversationsScreen.BINDINGS),
-                    ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
+                    (
+                        "Outside the prompt",
+                        [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS],
+                    ),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )
             )
@@ -224,7 +252,7 @@ class EagleChatApp(ThemedApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now."""
-        if action == "stop_reply":
+        if action in ("stop_reply", "pause_engine"):
             return self.busy
         return self.screen is self.chat or action not in (
             "compare",
@@ -271,6 +299,7 @@ class EagleChatApp(ThemedApp):
 
     def _reply_over(self) -> None:
         """Nothing runs any more: send what waited."""
+        self.pausing.end()
         self.chat.busy = False
         if self._queued is not None:
             prompt, self._queued = self._queued, None

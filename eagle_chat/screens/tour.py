@@ -84,7 +84,7 @@ class TourScreen(Screen[None]):
         self.query_one("#tour-text", Static).update(Content(visible(place.text())))
         self.query_one("#tour-written", Static).update(self._written())
         self.query_one("#tour-try", Static).update(self._below())
-        self.tree_view.show(step.record, step.verified)
+        self.tree_view.show(step.record, step.phase)
         self.tree_view.point_at(step.node)
 
     def action_move(self, steps: int) -> None:
@@ -141,7 +141,7 @@ class TourScreen(Screen[None]):
         """The end of the text, what the round wrote underlined."""
         frame = self.place.shown.frame
         text = visible(frame.text).replace("\n", "⏎").replace("\t", "⇥")
-        fresh = text[len(text) - frame.fresh :] if frame.fresh and self.place.shown.verified else ""
+        fresh = text[len(text) - frame.fresh :] if frame.fresh and self.place.shown.phase is None else ""
         before = text[: len(text) - len(fresh)]
         room = max(0, self.query_one("#tour-written").content_size.width - cell_len(fresh) - 1)
         while cell_len(before) > room:

@@ -8,7 +8,10 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_USAGE
+from eagle_chat.replaying import Player
 from tests.eagle_chat.conftest import Ran, assert_refused
 from tests.eagle_chat.fake_session import SKY
 from tests.eagle_chat.recordings import cut, write_recording
@@ -76,6 +79,20 @@ def test_bad_options(command: Command, tmp_path: Path) -> None:
     for speed in ("3", "0", "-1", "nan", "inf"):
         assert_refused(command("replay", path, "--speed", speed), "--speed is one of 0.1, 0.25, 0.5, 1, 2, 4")
     assert command("replay").code == EXIT_USAGE
+
+
+def test_options_reach_the_player(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an option that is taken and forgotten."""
+    players: list[Player] = []
+    monkeypatch.setattr("eagle_chat.replay.has_screen", lambda: True)
+    monkeypatch.setattr(
+        "eagle_chat.replay_app.run_replay_app", lambda player, names, theme: players.append(player) or 0
+    )
+    path = write_recording(tmp_path / "a.jsonl")
+    command("replay", path)
+    command("replay", path, "--step", "--pause-on-markers", "--speed", "0.25")
+    found = [(player.playing, player.pause_on_markers, player.speed) for player in players]
+    assert found == [(True, False, 1.0), (False, True, 0.25)]
 
 
 PROBE = """

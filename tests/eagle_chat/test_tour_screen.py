@@ -47,7 +47,7 @@ def test_walking_through(size: tuple[int, int]) -> None:
         tree = app.lesson.tree_view
         assert each.title in picture(app)
         assert words_shown(app, one.text())
-        assert (tree.record, tree.verified, tree.node) == (one.record, one.verified, one.node)
+        assert (tree.record, tree.phase, tree.node) == (one.record, one.phase, one.node)
         if one.node is not None:
             assert tree._selected_cell() is not None, one
         assert words_shown(app, f"Try {each.to_try}") == last
