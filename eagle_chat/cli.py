@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from eagle_chat import __version__
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, with_options
+from eagle_chat.options import Dtype, HeadKind, Options, TreeKind, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -131,6 +131,35 @@ def replay(
     from eagle_chat.replay import replay as run_replay
 
     raise typer.Exit(run_replay(Job(files, speed, step, theme)))
+
+
+@cli.command()
+def export(  # noqa: PLR0913 - one for each option
+    trace: Annotated[Path, typer.Argument(help="What `eagle-chat run --trace` recorded.", dir_okay=False)],
+    *,
+    to: Annotated[
+        Path,
+        typer.Option(
+            help="What is written, by its ending: .svg or .png (one round's tree), .html (the reply with all "
+            "trees), .md, .jsonl, .jsonl.gz (the trace, packed).",
+            dir_okay=False,
+        ),
+    ],
+    number: Annotated[
+        int | None,
+        typer.Option("--round", min=0, help="Of .svg and .png. Default: the most telling.", show_default=False),
+    ] = None,
+    width: Annotated[int, typer.Option(min=40, max=400, help="Of a tree, in characters.")] = 120,
+    view: Annotated[
+        TreeKind | None, typer.Option(help="Of a tree. Default: by its depth and the width.", show_default=False)
+    ] = None,
+    theme: Theme = None,
+) -> None:
+    """Make a picture, a page or a text of a recorded reply: no model, no GPU."""
+    from eagle_chat.export import Job
+    from eagle_chat.export import export as run_export
+
+    raise typer.Exit(run_export(Job(trace, to, number, width, view and view.value, theme)))
 
 
 @cli.command()

@@ -3,13 +3,15 @@
 Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then come
 `prompt_tokens`, a line for every round with the fields of `RoundRecord` and the text it completed, and at the
 end the summary of the reply. Token bytes are strings where they are whole UTF-8 characters and lists of byte
-values elsewhere. Numbers are rounded to five digits.
+values elsewhere. Numbers are rounded to five digits. The whole may be packed with gzip.
 """
 
 from __future__ import annotations
 
+import gzip
 import json
 import platform
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -24,6 +26,7 @@ from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 
 FORMAT = "eagle-chat-trace"
 VERSION = 1
+GZIP = b"\x1f\x8b"  # how a packed trace begins
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,7 @@ def read_trace(path: Path) -> Trace:
     """Raises EagleChatError naming file and line for anything that is no trace of this version."""
     try:
         lines = _lines(path)
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
         raise EagleChatError(f"the trace {path} cannot be read ({error})") from None
     values = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
     if not values or values[0].get("format") != FORMAT:
@@ -127,6 +130,8 @@ def read_trace(path: Path) -> Trace:
 def _lines(path: Path) -> list[str]:
     """All lines, but not a last one that was being written when the recording was cut off."""
     data = path.read_bytes()
+    if data.startswith(GZIP):
+        data = gzip.decompress(data)
     finished, _, last = data.rpartition(b"\n")
     whole = data if not finished or _value(last) is not None else finished
     # Not splitlines: a string in JSON may hold other characters that end a line.
