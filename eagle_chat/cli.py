@@ -13,8 +13,9 @@ import typer
 from typer.core import TyperGroup
 
 from eagle_chat import __version__
+from eagle_chat.cli_export import export
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, TreeKind, with_options
+from eagle_chat.options import Dtype, HeadKind, Options, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -133,33 +134,7 @@ def replay(
     raise typer.Exit(run_replay(Job(files, speed, step, theme)))
 
 
-@cli.command()
-def export(  # noqa: PLR0913 - one for each option
-    trace: Annotated[Path, typer.Argument(help="What `eagle-chat run --trace` recorded.", dir_okay=False)],
-    *,
-    to: Annotated[
-        Path,
-        typer.Option(
-            help="What is written, by its ending: .svg or .png (one round's tree), .html (the reply with all "
-            "trees), .md, .jsonl, .jsonl.gz (the trace, packed).",
-            dir_okay=False,
-        ),
-    ],
-    number: Annotated[
-        int | None,
-        typer.Option("--round", min=0, help="Of .svg and .png. Default: the most telling.", show_default=False),
-    ] = None,
-    width: Annotated[int, typer.Option(min=40, max=400, help="Of a tree, in characters.")] = 120,
-    view: Annotated[
-        TreeKind | None, typer.Option(help="Of a tree. Default: by its depth and the width.", show_default=False)
-    ] = None,
-    theme: Theme = None,
-) -> None:
-    """Make a picture, a page or a text of a recorded reply: no model, no GPU."""
-    from eagle_chat.export import Job
-    from eagle_chat.export import export as run_export
-
-    raise typer.Exit(run_export(Job(trace, to, number, width, view and view.value, theme)))
+cli.command()(export)
 
 
 @cli.command()
@@ -216,6 +191,10 @@ def bench(  # noqa: PLR0913 - one for each option
         typer.Option(metavar="T,…", help="Temperatures. Default: --temperature.", show_default=False),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Ask everything this often.")] = 1,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Measure what the screen costs instead: one prompt of its own.")
+    ] = False,
+    pairs: Annotated[int, typer.Option(min=1, help="Of --ui: replies without and with the screen.")] = 5,
     as_json: TablesAsJson = False,
 ) -> None:
     """Measure speed: every method answers every prompt, one right after the other, in one process.
@@ -227,10 +206,16 @@ def bench(  # noqa: PLR0913 - one for each option
     --nodes, --depth and --beam are for the head; beside one, prompt lookup has
     its own length. For transformers the model is loaded a second time.
     """
+    files = [*(questions or ()), *(more or ())]
+    if ui:
+        from eagle_chat.bench_ui import bench_ui
+
+        if files or methods or temperatures:
+            raise UsageError("--ui asks a prompt of its own: leave files, --methods and --temperatures out")
+        raise typer.Exit(bench_ui(options, pairs, as_json))
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench
 
-    files = [*(questions or ()), *(more or ())]
     raise typer.Exit(run_bench(options, Job(files, methods, temperatures, repeats, limit, as_json)))
 
 

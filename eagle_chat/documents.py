@@ -14,6 +14,7 @@ from eagle_chat.layout.tokens import token_text
 from eagle_chat.pictures import Colours, inner_svg, tree_rows
 from eagle_chat.visible import visible
 
+
 @dataclass(frozen=True)
 class Turn:
     """A prompt and what was replied, from a trace or from the chat on screen."""
@@ -96,10 +97,11 @@ def _reply(number: int, turn: Turn) -> Iterator[str]:
 def _token(piece: Piece) -> str:
     if not piece.text:
         return ""
-    drafted = piece.depth is not None
-    who = f"drafted at depth {piece.depth}" if drafted else "the target's own token"
+    who, kind = ("the target's own token", "own")
+    if piece.depth is not None:
+        who, kind = (f"drafted at depth {piece.depth}", "drafted")
     title = escape(f"round {piece.round}: {token_text(piece.token)}, {who}")
-    return f'<span class="{"drafted" if drafted else "own"}" title="{title}">{escape(visible(piece.text))}</span>'
+    return f'<span class="{kind}" title="{title}">{escape(visible(piece.text))}</span>'
 
 
 def _round(number: int, done: RoundDone, width: int) -> str:

@@ -25,6 +25,7 @@ class EngineFeed:
     def __init__(self, chat: ChatScreen, budget: FrameBudget, over: Callable[[], None]) -> None:
         self.info: SessionInfo | None = None
         self.reply: Reply | None = None  # the newest of the conversation
+        self.replies: list[Reply] = []  # all of the conversation
         self.comparison: CompareScreen | None = None
         self.replacing = False  # the next reply takes the place of the last one
         self._chat = chat
@@ -37,6 +38,7 @@ class EngineFeed:
         """The conversation is left, maybe in the middle of a reply."""
         self._discarding = running
         self._running = self.reply = None
+        self.replies.clear()
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
@@ -89,7 +91,10 @@ class EngineFeed:
             if self.comparison is not None:
                 self.comparison.begin(self._running)
             return
+        if self.replacing and self.replies:
+            self.replies.pop()
         self.reply = self._running
+        self.replies.append(self.reply)
         self._chat.begin(replacing=self.replacing)
         self.replacing = False
         if self.info is not None:

@@ -1,4 +1,4 @@
-"""`eagle-chat export`: a recorded trace as a picture of one tree, as a page, as Markdown or as a trace again."""
+"""`eagle-chat export`: a recorded trace as a picture of one tree, a page, Markdown, or a trace again."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import Replay
 from eagle_chat.trace import GZIP, Trace
 from eagle_chat.visible import visible
+
 
 @dataclass(frozen=True)
 class Job:

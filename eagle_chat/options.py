@@ -55,13 +55,6 @@ class TargetKind(StrEnum):
     STOCK = "stock"
 
 
-class TreeKind(StrEnum):
-    """How a draft tree is drawn."""
-
-    LADDER = "ladder"
-    DENDROGRAM = "dendrogram"
-
-
 def _share(value: float) -> float:
     """top-p: above 0 and at most 1."""
     if not 0 < value <= 1:

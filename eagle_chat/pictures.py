@@ -89,7 +89,9 @@ def most_telling(rounds: Sequence[RoundDone]) -> int:
     return max(range(len(records)), key=lambda index: (tells(index), -index))
 
 
-def tree_rows(record: RoundRecord, width: int, view: TreeView | None = None) -> list[Row]:
+def tree_rows(
+    record: RoundRecord, width: int, view: TreeView | None = None, node: int | None = None
+) -> list[Row]:
     """Heading, the whole tree and its words; without a view the one that suits the width."""
     if view is None:
         depth = max(*record.tree.depths(), len(record.tree.drawn), 0)
@@ -98,7 +100,7 @@ def tree_rows(record: RoundRecord, width: int, view: TreeView | None = None) -> 
     tree = picture.tree()
     while tree and not row_text(tree[-1]).strip():
         tree.pop()
-    return [picture.heading(None), *tree, *picture.words(None, len(tree))]
+    return [picture.heading(None), *tree, *picture.words(node, len(tree))]
 
 
 def tree_svg(rows: Sequence[Row], palette: Colours, title: str) -> str:
@@ -159,12 +161,14 @@ def png(svg: str) -> bytes:
         raise EagleChatError(
             "PNG pictures need resvg-py: install it with `pip install resvg-py`, or export .svg"
         ) from None
-    fonts = {"monospace_family": "DejaVu Sans Mono"}
     probe = "<svg xmlns='http://www.w3.org/2000/svg' width='9' height='9'>{}</svg>"
     letter = f'<text y="9" font-family="{FONTS}">M</text>'
-    blank, drawn = (bytes(svg_to_bytes(svg_string=probe.format(text), **fonts)) for text in ("", letter))
+    blank, drawn, picture = (
+        bytes(svg_to_bytes(svg_string=each, monospace_family="DejaVu Sans Mono"))
+        for each in (probe.format(""), probe.format(letter), svg)
+    )
     if blank == drawn:
         raise EagleChatError(
             "PNG pictures need a monospaced font and none was found: install DejaVu Sans Mono, or export .svg"
         )
-    return bytes(svg_to_bytes(svg_string=svg, **fonts))
+    return picture

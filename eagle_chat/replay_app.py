@@ -10,18 +10,20 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from eagle_chat.documents import Turn
 from eagle_chat.errors import EXIT_FAILURE
+from eagle_chat.export import turn_of
+from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.replaying import Player
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.player import PlayerScreen
 from eagle_chat.screens.race import RaceScreen
 from eagle_chat.screens.replay import ReplayScreen
 from eagle_chat.terminal import stderr_to_log
-from eagle_chat.themed_app import ThemedApp
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
 
-class ReplayApp(ThemedApp):
+class ReplayApp(ExportingApp):
     """One trace on the layout of the chat, or two side by side."""
 
     CSS_PATH: ClassVar = ["app.tcss", "replay.tcss"]
@@ -44,6 +46,11 @@ class ReplayApp(ThemedApp):
         """The recording."""
         return self.player_screen
 
+    def written(self) -> tuple[str, Sequence[Turn]]:
+        """Whole, wherever the replay is."""
+        traces = [replay.trace for replay in self.player_screen.player.replays]
+        return traces[0].info.model, [turn_of(trace) for trace in traces]
+
     def action_help(self) -> None:
         """Keys and definitions."""
         if self.screen is self.player_screen:
@@ -52,7 +59,7 @@ class ReplayApp(ThemedApp):
                 for each in DraftTreeView.BINDINGS
                 if isinstance(each, Binding) and each.action.startswith("select")
             ]
-            keys = [*PlayerScreen.BINDINGS, *nodes, *ReplayApp.BINDINGS]
+            keys = [*PlayerScreen.BINDINGS, *nodes, *ReplayApp.BINDINGS, *ExportingApp.BINDINGS]
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 

@@ -7,6 +7,7 @@ from textual.app import App
 import themes
 from eagle_chat.errors import UsageError
 from eagle_chat.screens.chat import HEIGHTS, WIDTHS
+from eagle_chat.screens.palette import Palette
 
 
 class ThemedApp(App[None]):
@@ -31,3 +32,8 @@ class ThemedApp(App[None]):
         """Colours of the tree for themes that do not name them."""
         defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
         return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
+
+    def action_command_palette(self) -> None:
+        """Ours."""
+        if self.use_command_palette and not Palette.is_open(self):
+            self.push_screen(Palette(id="--command-palette"))
