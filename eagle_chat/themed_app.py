@@ -2,7 +2,9 @@
 
 import os
 
-from textual.app import App
+from textual import events
+from textual.app import App, ScreenStackError
+from textual.errors import NoWidget
 
 import themes
 from eagle_chat.errors import UsageError
@@ -33,7 +35,18 @@ class ThemedApp(App[None]):
         defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
         return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
 
+    async def on_event(self, event: events.Event) -> None:
+        """A click on what has just been removed is for nobody; Textual 8.2 would end the application."""
+        if not (isinstance(event, events.MouseDown) and self._is_gone(event)):
+            await super().on_event(event)
+
+    def _is_gone(self, event: events.MouseDown) -> bool:
+        try:
+            return self.get_widget_at(event.x, event.y)[0].parent is None
+        except (NoWidget, ScreenStackError):
+            return False
+
     def action_command_palette(self) -> None:
         """Ours."""
-        if self.use_command_palette and not Palette.is_open(self):
+        if self.use_command_palette and not isinstance(self.screen, Palette):
             self.push_screen(Palette(id="--command-palette"))
