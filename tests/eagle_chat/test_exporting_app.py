@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 from textual import events
+from textual.command import CommandList
 from textual.geometry import Offset, Region
 from textual.widgets import Static
 
-from eagle_chat.screens.palette import Palette
 from tests.eagle_chat.app_pilot import chat, picture, reply_over, run, send, wait_until
 from tests.eagle_chat.fake_session import SKY, FakeSession
 from tests.eagle_chat.recordings import replay_of
@@ -100,27 +100,33 @@ def test_a_folder_that_is_closed(here: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_page_of_a_palette_without_room() -> None:
-    """Catches Textual's KeyError: page up in the palette of a flat window ended the app."""
+    """Catches Textual's KeyError: page up in a palette whose rows had no room yet ended the app."""
 
     async def test() -> None:
-        async with chat(FakeSession(), size=(80, 5)) as (app, pilot):
+        async with chat(FakeSession()) as (app, pilot):
             await pilot.press("ctrl+p")
             await wait_until(lambda: app.screen is not app.chat)
+            rows = app.screen.query_one(CommandList)
+            rows.display = False
+            await pilot.pause()
+            rows.clear_options().add_option("one")
             await pilot.press("pageup", "pagedown", "escape")
 
     run(test)
 
 
 def test_a_palette_closed_at_once() -> None:
-    """Catches Textual's NoMatches: a palette that was still gathering commands ended the app."""
+    """Catches Textual's NoMatches: one closed while it gathered commands ended the app."""
 
     async def test() -> None:
         async with chat(FakeSession()) as (app, pilot):
-            for _ in range(5):
-                for key in ("ctrl+p", "escape"):
-                    app._driver.process_message(events.Key(key, None))  # type: ignore[union-attr]
-                await pilot.pause()
-                await wait_until(lambda: app.screen is app.chat)
+            await pilot.press("ctrl+p")
+            await wait_until(lambda: app.screen is not app.chat)
+            palette = app.screen
+            await pilot.press("escape")
+            await wait_until(lambda: app.screen is app.chat)
+            palette._gather_commands("")  # type: ignore[attr-defined]
+            await pilot.pause()
 
     run(test)
 

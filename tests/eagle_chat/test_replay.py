@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -76,30 +73,6 @@ def test_bad_options(command: Command, tmp_path: Path) -> None:
     for speed in ("3", "0", "-1", "nan", "inf"):
         assert_refused(command("replay", path, "--speed", speed), "--speed is one of 0.1, 0.25, 0.5, 1, 2, 4")
     assert command("replay").code == EXIT_USAGE
-
-
-PROBE = """
-import sys
-sys.argv = ["eagle-chat", "replay", *sys.argv[1:]]
-from eagle_chat.__main__ import main
-import eagle_chat.replay_app
-try:
-    main()
-finally:
-    heavy = {"torch", "transformers", "engine", "numpy", "tokenizers", "huggingface_hub"} & set(sys.modules)
-    print(sorted(heavy), file=sys.stderr)
-"""
-
-
-def test_no_engine_is_imported(tmp_path: Path) -> None:
-    """Catches an import that makes a replay need torch, or wait for it."""
-    path = write_recording(tmp_path / "a.jsonl")
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, path], capture_output=True, text=True, env=dict(os.environ), check=False
-    )
-    assert done.returncode == EXIT_DONE
-    assert done.stdout == f"{SKY}\n"
-    assert done.stderr.splitlines()[-1] == "[]"
 
 
 def test_in_a_terminal(tmp_path: Path) -> None:
