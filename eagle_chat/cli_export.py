@@ -39,7 +39,7 @@ def export(
         typer.Option(help="Of a tree. Default: by its depth and the width.", show_default=False),
     ] = None,
     theme: Annotated[
-        str | None, typer.Option(help="Colours: eagle-dark, eagle-light.", show_default="eagle-dark")
+        str | None, typer.Option(help="Colours: one of our themes.", show_default="eagle-dark")
     ] = None,
 ) -> None:
     """Make a picture, a page or a text of a recorded reply: no model, no GPU."""

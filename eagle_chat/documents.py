@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -60,7 +61,6 @@ def html(turns: Sequence[Turn], model: str, palette: Colours, width: int = 120) 
     Without scripts all trees are there, one below the other; with them one at a time.
     """
     template = files("eagle_chat").joinpath("templates", "reply.html").read_text(encoding="utf-8")
-    body = "\n".join(_turn(number, turn, width) for number, turn in enumerate(turns, start=1))
     values = {
         "title": escape(f"eagle-chat: {visible(model)}"),
         "background": palette.background,
@@ -70,11 +70,9 @@ def html(turns: Sequence[Turn], model: str, palette: Colours, width: int = 120) 
         "quiet": palette.variables["tree-score"],
         "edge": palette.variables["tree-edge"],
         "tree": palette.style_sheet,
-        "body": body,  # last: what it holds is never looked at again
+        "body": "\n".join(_turn(number, turn, width) for number, turn in enumerate(turns, start=1)),
     }
-    for name, value in values.items():
-        template = template.replace(f"«{name}»", value, 1)
-    return template
+    return re.sub("«([a-z]+)»", lambda place: values[place[1]], template)
 
 
 def _turn(number: int, turn: Turn, width: int) -> str:

@@ -53,7 +53,7 @@ class Colours:
 
     background: str
     foreground: str
-    variables: dict[str, str]  # of `themes`
+    variables: dict[str, str]  # all that the theme names
 
     @property
     def style_sheet(self) -> str:
@@ -70,11 +70,11 @@ def colours(theme: str | None = None) -> Colours:
     spec = shipped.get(theme or "eagle-dark")
     if spec is None:
         raise UsageError(f"no theme called {theme!r} has colours for pictures: {', '.join(sorted(shipped))}")
-    variables = {**themes.tree_variable_defaults(spec.dark), **spec.variables}
-    background, foreground = ("#101418", "#d8dce2") if spec.dark else ("#ffffff", "#1d2530")
-    return Colours(
-        spec.colors.get("background", background), spec.colors.get("foreground", foreground), variables
-    )
+    usual = shipped["eagle-dark" if spec.dark else "eagle-light"]
+    found = {**usual.colors, **usual.variables} | {
+        name: colour for name, colour in {**spec.colors, **spec.variables}.items() if colour.startswith("#")
+    }  # a terminal's own colours have no number
+    return Colours(found["background"], found["foreground"], found)
 
 
 def most_telling(rounds: Sequence[RoundDone]) -> int:

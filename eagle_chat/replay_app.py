@@ -51,6 +51,13 @@ class ReplayApp(ExportingApp):
         traces = [replay.trace for replay in self.player_screen.player.replays]
         return traces[0].info.model, [turn_of(trace) for trace in traces]
 
+    def say(self, text: str) -> None:
+        """Where the replay says why a round is notable."""
+        if self.screen is self.player_screen:
+            self.player_screen.say(text)
+        else:
+            super().say(text)
+
     def action_help(self) -> None:
         """Keys and definitions."""
         if self.screen is self.player_screen:

@@ -3,7 +3,7 @@
 import os
 
 from textual import events
-from textual.app import App, ScreenStackError
+from textual.app import App
 from textual.errors import NoWidget
 
 import themes
@@ -36,14 +36,17 @@ class ThemedApp(App[None]):
         return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
 
     async def on_event(self, event: events.Event) -> None:
-        """A click on what has just been removed is for nobody; Textual 8.2 would end the application."""
-        if not (isinstance(event, events.MouseDown) and self._is_gone(event)):
+        """Two events are for nobody, and would end the application in Textual 8.2."""
+        if not (isinstance(event, events.InputEvent) and self._comes_too_late(event)):
             await super().on_event(event)
 
-    def _is_gone(self, event: events.MouseDown) -> bool:
+    def _comes_too_late(self, event: events.InputEvent) -> bool:
+        """A click on what has just been removed, and anything when the last screen has gone."""
+        if not self.screen_stack or not isinstance(event, events.MouseDown):
+            return not self.screen_stack
         try:
             return self.get_widget_at(event.x, event.y)[0].parent is None
-        except (NoWidget, ScreenStackError):
+        except NoWidget:
             return False
 
     def action_command_palette(self) -> None:

@@ -124,7 +124,7 @@ async def chat(size: Size, theme: str, *keys: str) -> AsyncIterator[App[None]]:
 
 def inspector(size: Size, theme: str) -> AbstractAsyncContextManager[App[None]]:
     """A node that was drafted and not accepted, explained."""
-    return chat(size, theme, "tab", *["down"] * 5)
+    return chat(size, theme, "tab", "down", "down")
 
 
 @asynccontextmanager

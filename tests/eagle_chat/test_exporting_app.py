@@ -143,3 +143,16 @@ def test_a_click_on_what_has_gone() -> None:
             await pilot.pause()
 
     run(test)
+
+
+def test_a_key_after_the_last_screen() -> None:
+    """Catches Textual's ScreenStackError: a key right before the end ended the app with a traceback."""
+
+    async def test() -> None:
+        async with chat(FakeSession()) as (app, _):
+            screens = app._screen_stack.copy()
+            app._screen_stack.clear()
+            await app.on_event(events.Key("l", "l"))
+            app._screen_stack.extend(screens)
+
+    run(test)
