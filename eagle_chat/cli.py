@@ -210,8 +210,11 @@ def bench(  # noqa: PLR0913 - one for each option
     if ui:
         from eagle_chat.bench_ui import bench_ui
 
-        if files or methods or temperatures:
-            raise UsageError("--ui asks a prompt of its own: leave files, --methods and --temperatures out")
+        if files or methods or temperatures or limit or repeats > 1:
+            raise UsageError(
+                "--ui asks a prompt of its own, as often as --pairs says: leave questions, --methods, "
+                "--temperatures, --limit and --repeats out"
+            )
         raise typer.Exit(bench_ui(options, pairs, as_json))
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager
@@ -50,19 +49,18 @@ class Fuzz:
         self._seed = seed
         self._steps: deque[str] = deque(maxlen=REMEMBERED)
 
-    async def run(self, start: Callable[[], Started], seconds: float) -> int:
-        """How many steps were done. What goes wrong is raised, with the steps that led there."""
-        done, end = 0, time.monotonic() + seconds
+    async def run(self, start: Callable[[], Started], enough: Callable[[int], bool]) -> None:
+        """Step until `enough`, told the steps done, says so. Errors are raised with the steps before them."""
+        done = 0
         try:
-            while time.monotonic() < end:
+            while not enough(done):
                 self._steps.append("start")
                 async with start() as (app, _):
-                    while time.monotonic() < end and app.is_running and app._exception is None:
+                    while not enough(done) and app.is_running and app._exception is None:
                         done += await self._burst(app)
         except BaseException as error:
             error.add_note(f"seed {self._seed}: {' · '.join(self._steps)}")
             raise
-        return done
 
     async def _burst(self, app: App[None]) -> int:
         """Some steps; then the application must answer."""
