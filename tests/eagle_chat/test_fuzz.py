@@ -16,8 +16,8 @@ from tests.eagle_chat.recordings import replay_of
 from tests.eagle_chat.replay_pilot import replaying
 
 TEXT = f"# 天空\n\n{SKY}\n\n```python\nsky = '[blue]'\n```\n\n| a | b |\n|---|---|\n| 😀 | שלום |\n"
-STEPS = 60  # of each application; a second and a half where nothing else runs
-SECONDS = 20.0  # of each, for who has a minute
+STEPS = 60  # of each application in the default run
+SECONDS = 20.0  # of each application in the slow one
 
 
 def chatting(folder: Path) -> Callable[[], Started]:
