@@ -3,7 +3,7 @@
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import SystemCommand
@@ -12,8 +12,10 @@ from textual.screen import Screen
 
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
+from eagle_chat.documents import Turn
 from eagle_chat.engine_feed import EngineFeed
 from eagle_chat.events import Failed
+from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE
@@ -25,7 +27,6 @@ from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.terminal import stderr_to_log
-from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
@@ -38,7 +39,7 @@ QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
 QUIT_WAIT = 0.5  # seconds the engine gets to end its round when the app closes
 
 
-class EagleChatApp(ThemedApp):
+class EagleChatApp(ExportingApp):
     """Owns the worker and decides what a key does now; the feed and the screens show what comes back."""
 
     CSS_PATH = "app.tcss"
@@ -110,6 +111,13 @@ class EagleChatApp(ThemedApp):
             self.chat.prompt_bar.hint(text)
         else:
             self.notify(text, markup=False)
+
+    def written(self) -> tuple[str, Sequence[Turn]]:
+        """The conversation so far."""
+        turns = [
+            Turn(each.prompt, each.rounds_done(), each.text, each.footer()) for each in self.feed.replies
+        ]
+        return self.feed.info.model if self.feed.info else "", turns
 
     # what the user does
 
@@ -223,7 +231,12 @@ class EagleChatApp(ThemedApp):
                     ("Conversations", ConversationsScreen.BINDINGS),
                     (
                         "Outside the prompt",
-                        [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS],
+                        [
+                            *ChatScreen.BINDINGS,
+                            *LiveTree.BINDINGS,
+                            *DraftTreeView.BINDINGS,
+                            *ExportingApp.BINDINGS,
+                        ],
                     ),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )

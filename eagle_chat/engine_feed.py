@@ -32,6 +32,7 @@ class EngineFeed:
     ) -> None:
         self.info: SessionInfo | None = None
         self.reply: Reply | None = None  # the newest of the conversation
+        self.replies: list[Reply] = []  # all of the conversation
         self.comparison: CompareScreen | None = None
         self.replacing = False  # the next reply takes the place of the last one
         self._chat = chat
@@ -48,6 +49,7 @@ class EngineFeed:
         self._discarding = running
         self._running = self.reply = None
         self.calibration = Calibration()
+        self.replies.clear()
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
@@ -124,7 +126,10 @@ class EngineFeed:
             if self.comparison is not None:
                 self.comparison.begin(self._running)
             return
+        if self.replacing and self.replies:
+            self.replies.pop()
         self.reply = self._running
+        self.replies.append(self.reply)
         self._chat.begin(replacing=self.replacing)
         self.replacing = False
         if self.info is not None:

@@ -3,7 +3,7 @@
 Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then come
 `prompt_tokens`, a line for every round with the fields of `RoundRecord` and the text it completed, and at the
 end the summary of the reply. Token bytes are strings where they are whole UTF-8 characters and lists of byte
-values elsewhere. Numbers are rounded to five digits.
+values elsewhere. Numbers are rounded to five digits. The whole may be packed with gzip.
 
 At temperature above 0, `tree.noise` and `bonus_noise` are the noise that the target added to its
 log-probabilities, null for nodes it was not asked about. They came later: a trace without them is whole.
@@ -139,8 +139,10 @@ def write_markers(path: Path, markers: Iterable[Marker]) -> None:
     """Make these the markers of the trace, in place of those it had."""
     header, *values = (value for value in _values(path) if "marker" not in value)
     lines = [header | {"version": VERSION}, *values, *({"marker": asdict(marker)} for marker in markers)]
+    data = "".join(map(_line, lines)).encode()
     try:
-        path.write_text("".join(map(_line, lines)), encoding="utf-8")
+        packed = path.read_bytes().startswith(GZIP)
+        path.write_bytes(gzip.compress(data, mtime=0) if packed else data)
     except OSError as error:
         raise EagleChatError(
             f"the markers cannot be written to {path} ({error.strerror}): make it writable, or mark a copy"

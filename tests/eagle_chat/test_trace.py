@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from dataclasses import replace
@@ -219,6 +220,10 @@ def test_markers_turn_a_recording_into_a_lesson(tmp_path):
     assert replace(trace, markers=()) == plain
     write_markers(path, [])
     assert read_trace(path) == plain
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    write_markers(path, markers)
+    assert read_trace(path) == trace
+    assert gzip.decompress(path.read_bytes())
 
 
 def test_a_trace_of_the_first_version(tmp_path):
