@@ -1,7 +1,5 @@
 """The chat application: takes prompts to the worker and lets the feed show what comes back."""
 
-import os
-import sys
 import time
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -26,8 +24,6 @@ from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
-from eagle_chat.terminal import stderr_to_log
-from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
@@ -36,7 +32,7 @@ from eagle_chat.worker import SessionFactory, Worker
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
-QUIT_WAIT = 0.5  # seconds the engine gets to end its round when the app closes
+OUTSIDE = [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS, *ExportingApp.BINDINGS]
 
 
 class EagleChatApp(ExportingApp):
@@ -114,10 +110,9 @@ class EagleChatApp(ExportingApp):
 
     def written(self) -> tuple[str, Sequence[Turn]]:
         """The conversation so far."""
-        turns = [
-            Turn(each.prompt, each.rounds_done(), each.text, each.footer()) for each in self.feed.replies
-        ]
-        return self.feed.info.model if self.feed.info else "", turns
+        feed = self.feed
+        turns = [Turn(each.prompt, each.rounds_done(), each.text, each.footer()) for each in feed.replies]
+        return feed.info.model if feed.info else "", turns
 
     # what the user does
 
@@ -229,15 +224,7 @@ class EagleChatApp(ExportingApp):
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
                     ("Conversations", ConversationsScreen.BINDINGS),
-                    (
-                        "Outside the prompt",
-                        [
-                            *ChatScreen.BINDINGS,
-                            *LiveTree.BINDINGS,
-                            *DraftTreeView.BINDINGS,
-                            *ExportingApp.BINDINGS,
-                        ],
-                    ),
+                    ("Outside the prompt", OUTSIDE),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )
             )
@@ -268,11 +255,8 @@ class EagleChatApp(ExportingApp):
         if action in ("stop_reply", "pause_engine"):
             return self.busy
         return self.screen is self.chat or action not in (
-            "compare",
-            "conversations",
-            "new_chat",
-            "regenerate",
-        )
+            "compare", "conversations", "new_chat", "regenerate",
+        )  # fmt: skip
 
     def _last_reply(self, what: str) -> Reply | None:
         """The last reply if `what` can be done with it now; otherwise the user is told why not."""
@@ -318,29 +302,3 @@ class EagleChatApp(ExportingApp):
             prompt, self._queued = self._queued, None
             self.chat.prompt_bar.hint("")
             self._ask(prompt)
-
-
-def run_app(
-    make_session: SessionFactory, *, theme: str | None, title: str, recorder: Recorder | None = None,
-    resume: SavedConversation | None = None, look: Look | None = None,
-) -> int:  # fmt: skip
-    """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
-    with stderr_to_log() as log:
-        app = EagleChatApp(
-            make_session, theme=theme, title=title, recorder=recorder, resume=resume, look=look
-        )
-        app.run()
-        app.worker.join(QUIT_WAIT)
-    code = app.return_code or 0
-    if app.failure is not None:
-        print(f"eagle-chat: {visible(app.failure)}", file=sys.stderr)
-    elif code != 0:
-        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
-    if app.feed.reply is not None and app.feed.reply.text:
-        print(f"{visible(app.feed.reply.text)}\n\n{app.feed.reply.footer()}")
-    if app.worker.is_alive():
-        # it is inside a long call of a C library: interpreter shutdown under it can abort, so leave at once
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code

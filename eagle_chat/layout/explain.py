@@ -72,9 +72,9 @@ def chain_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row
         if by_score(tree, children[parent])[0] != node:
             break
         firsts += 1
-    if firsts == record.accepted:
+    count = firsts + 1  # the target's own token comes with any number of drafts
+    if count >= len(record.new):
         return []
-    count = firsts + 1
     text = f"a chain of the drafter's first choices would have got {count} token{'s' * (count != 1)}"
     return clip([(f" {text}, the tree got {len(record.new)}", "label")], width, ascii_only)
 

@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -16,6 +15,7 @@ from eagle_chat.calibration import Calibration
 from eagle_chat.events import SessionInfo
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
@@ -52,7 +52,7 @@ def has_small_trees(info: SessionInfo) -> bool:
     return info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu")
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(SteadyScreen[None]):
     """Layout follows the width: a stack up to 159 columns, two columns from 160 on."""
 
     AUTO_FOCUS = "#prompt"

@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.themed_app import ThemedApp
 
 Rows = list[tuple[str, str]]
@@ -64,7 +65,7 @@ PROMISE = (
 )
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(SteadyScreen[None], ModalScreen[None]):
     """A page over the chat."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

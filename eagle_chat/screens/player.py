@@ -6,7 +6,6 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -14,6 +13,7 @@ from eagle_chat.layout.tokens import truncate
 from eagle_chat.replaying import Player, UnderWay
 from eagle_chat.screens.chat import SMALLEST
 from eagle_chat.screens.go_to import GoToScreen
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.fitting_footer import FittingFooter
@@ -25,7 +25,7 @@ LONGEST_NAME = 24  # cells
 NONE_THERE = "no notable round that way"
 
 
-class PlayerScreen(Screen[None]):
+class PlayerScreen(SteadyScreen[None]):
     """Moves a player by keys and by the clock; what a moment looks like is for the screens themselves."""
 
     AUTO_FOCUS = ""

@@ -7,11 +7,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from eagle_chat.screens.chapters import ChaptersScreen
 from eagle_chat.screens.chat import SMALLEST
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.tour.chapters import chapters
 from eagle_chat.tour.place import Place
 from eagle_chat.visible import visible
@@ -23,7 +23,7 @@ ASIDE = "a round beside the lesson's; esc goes back to it"
 END = "That was the tour: `eagle-chat` shows your own replies being written. q leaves."
 
 
-class TourScreen(Screen[None]):
+class TourScreen(SteadyScreen[None]):
     """Text above the tree, or beside it where there is room."""
 
     AUTO_FOCUS = "#tour-tree"
@@ -36,9 +36,9 @@ class TourScreen(Screen[None]):
         Binding("p,N", "chapter(-1)", "the chapter before", id="tour.previous_chapter", show=False),
         Binding("c", "chapters", "chapters", id="tour.chapters", show=False,
                 tooltip="choose one from the list"),
-        Binding("full_stop", "look(1)", "rounds", id="tour.later", key_display=", .",
+        Binding("greater_than_sign", "look(1)", "rounds", id="tour.later", key_display="< >",
                 tooltip="look at the next round of the recorded reply"),
-        Binding("comma", "look(-1)", "the round before", id="tour.earlier", show=False),
+        Binding("less_than_sign", "look(-1)", "the round before", id="tour.earlier", show=False),
         Binding("t", "cycle_view", "view", id="tour.view", tooltip="of the tree"),
         Binding("page_down", "scroll_text(1)", "scroll the text", id="tour.scroll_down", show=False,
                 priority=True),

@@ -1,6 +1,5 @@
 """The draft tree of one round, painted line by line; what stands where is decided in `eagle_chat.layout`."""
 
-import sys
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
@@ -143,7 +142,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def action_first(self) -> None:
         """Look at the prefill."""
-        if self._rewinding.step(-sys.maxsize):
+        if self._rewinding.go_to(0):
             self._moved()
 
     def action_live(self) -> None:
@@ -287,8 +286,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._heading = picture.heading(self._rewinding.newest)
         self._rows = picture.tree()
         node = self.node if self._pointed is None else self._pointed
-        looked = self._rewinding.held or node is not None or self.phase is not None
-        closer = self.has_focus or looked
+        closer = self.has_focus or self._rewinding.held or node is not None or self.phase is not None
         self._foot = picture.words(node, len(self._rows)) if closer else picture.legend()
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)

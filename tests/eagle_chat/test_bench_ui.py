@@ -46,6 +46,7 @@ def test_what_was_not_measured() -> None:
     assert "the texts differ" in table(report | {"size": (80, 24)})
 
 
+@pytest.mark.slow
 def test_with_a_tiny_model(command: Command, chat_model: Path, chat_head: Path) -> None:
     """Catches an app that does not start, answer or end in the terminal, and a share that is not measured."""
     options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", 12)

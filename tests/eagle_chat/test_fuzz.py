@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from eagle_chat.tour.app import TourApp
 from tests.eagle_chat.app_pilot import chat, run
 from tests.eagle_chat.fake_session import SKY, FakeSession
 from tests.eagle_chat.fuzz import Fuzz, Started
@@ -37,10 +38,24 @@ def replays(folder: Path, count: int) -> Callable[[], Started]:
     return start
 
 
+def touring(folder: Path) -> Callable[[], Started]:
+    """The tour and its list of chapters."""
+
+    @asynccontextmanager
+    async def start() -> AsyncIterator:  # type: ignore[type-arg]
+        app = TourApp()
+        app.animation_level = "none"
+        async with app.run_test(size=(80, 24)) as pilot:
+            yield app, pilot
+
+    return start
+
+
 APPLICATIONS = {
     "chat": chatting,
     "replay": lambda folder: replays(folder, 1),
     "race": lambda folder: replays(folder, 2),
+    "tour": touring,
 }
 
 

@@ -148,7 +148,8 @@ def test_without_a_terminal_it_is_printed(command: Command) -> None:
         assert f"Try: {each.to_try}" in whole.out
     flat = " ".join(whole.out.split())
     assert all(" ".join(one.text().split()) in flat for each in chapters() for one in each.steps)
-    assert whole.out.count("── round ") + whole.out.count("── draft tree") == len(STEPS)
+    headings = ("── round ", "── draft tree", "── step by step")
+    assert sum(map(whole.out.count, headings)) == len(STEPS)
     third = command("tour", 3).out
     assert third.startswith("3. The tree\n")
     assert third in whole.out

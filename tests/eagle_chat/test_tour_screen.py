@@ -83,7 +83,7 @@ def test_keys() -> None:
             assert lesson.place.chapter == 5
             await pilot.press("c")
             assert isinstance(app.screen, ChaptersScreen)
-            await pilot.press("escape", "full_stop", "full_stop", "comma")
+            await pilot.press("escape", "greater_than_sign", "greater_than_sign", "less_than_sign")
             await pilot.pause()
             assert lesson.tree_view.record is recorded("code").trace.rounds[9].record
             assert "a round beside the lesson" in picture(app)
@@ -92,7 +92,7 @@ def test_keys() -> None:
             await pilot.pause()
             assert lesson.tree_view.record is step(5, 1).record
             await pilot.press("t", "f1")
-            assert lesson.tree_view.view == "auto"
+            assert lesson.tree_view.view == "icicle"
             await pilot.pause()
             assert isinstance(app.screen, HelpScreen)
             await pilot.press("escape", "q")
