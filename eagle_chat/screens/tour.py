@@ -40,9 +40,9 @@ class TourScreen(SteadyScreen[None]):
                 tooltip="look at the next round of the recorded reply"),
         Binding("less_than_sign", "look(-1)", "the round before", id="tour.earlier", show=False),
         Binding("t", "cycle_view", "view", id="tour.view", tooltip="of the tree"),
-        Binding("page_down", "scroll_text(1)", "scroll the text", id="tour.scroll_down", show=False,
+        Binding("pagedown", "scroll_text(1)", "scroll the text", id="tour.scroll_down", show=False,
                 priority=True),
-        Binding("page_up", "scroll_text(-1)", "scroll the text", id="tour.scroll_up", show=False,
+        Binding("pageup", "scroll_text(-1)", "scroll the text", id="tour.scroll_up", show=False,
                 priority=True),
         Binding("escape", "return", "back to the lesson", id="tour.return", show=False),
     ]  # fmt: skip
