@@ -142,6 +142,7 @@ def _report(options: Options, info: SessionInfo, contenders: Sequence[Contender]
         "method": info.method,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
+        "quant": info.quant,
         "seed": options.seed,
         "temperature": info.temperature,
         "nodes": info.nodes,

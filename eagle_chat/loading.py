@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.catalogue import chat_template
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.options import WITH_HEAD, Method, Options, Quant
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def _engine_errors_as_ours() -> Iterator[None]:
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
-    from engine import Engine, dtype_name, load_model, make_target, pick_device, pick_dtype
+    from engine import Engine, dtype_name, pick_device, pick_dtype
     from engine.footprint import token_bytes
     from engine.memory import keep_freed_memory
 
@@ -128,7 +128,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
-    target = make_target(load_model(location.folder, dtype, device), options.target.value)
+    target, told = _target(options, location, dtype, device)
     keep_freed_memory()  # what loading freed is given back first
     drafters = _drafters(options, method, size, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -145,8 +145,9 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *notes),
+        notes=(*location.notes, *notes, *told),
         kv_token_bytes=token_bytes(target.model),
+        quant=options.quant.value,
     )
     engine = Engine(target, drafters)
     progress(Loading("warming up"))
@@ -158,6 +159,21 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
     return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
+
+
+def _target(
+    options: Options, location: WeightsLocation, dtype: torch.dtype, device: torch.device
+) -> tuple[Target, list[str]]:
+    """The target and what to tell the user about it."""
+    from engine import load_model, make_target, quantized_share
+
+    model = load_model(location.folder, dtype, device, options.quant.value)
+    target = make_target(model, options.target.value)
+    if options.quant is Quant.NONE or (share := quantized_share(model)) > 0.5:
+        return target, []
+    return target, [
+        f"Only {share:.0%} of the weights are {options.quant}: bitsandbytes leaves experts alone."
+    ]
 
 
 def _tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:

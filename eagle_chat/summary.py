@@ -54,6 +54,7 @@ def summarise(info: SessionInfo, outcome: Outcome) -> dict[str, Any]:
         "model": info.model,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
+        "quant": info.quant,
         "seed": outcome.seed,
         "temperature": info.temperature,
         "stopped_by": outcome.stopped_by,

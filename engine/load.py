@@ -12,6 +12,7 @@ from transformers.utils import logging
 
 from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
+from engine.quantized import Quantization, quantization_config
 from engine.target import StockTarget, Target
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
@@ -48,9 +49,13 @@ def dtype_name(dtype: torch.dtype) -> str:
     return next(name for name, known in DTYPES.items() if known == dtype)
 
 
-def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-    """The causal LM in `folder`, for SDPA. Raises LoadError."""
+def load_model(
+    folder: Path, dtype: torch.dtype, device: torch.device, quantization: Quantization = "none"
+) -> PreTrainedModel:
+    """The causal LM in `folder`, for SDPA. Raises LoadError, SettingsError for `quantization` of no use."""
     logging.disable_progress_bar()
+    config = quantization_config(quantization, dtype, device)
+    placed = {} if config is None else {"quantization_config": config, "device_map": {"": device}}
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -59,9 +64,11 @@ def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTra
             trust_remote_code=False,  # else it asks on standard input
             ignore_mismatched_sizes=True,  # reported here instead
             output_loading_info=True,
+            **placed,
         )
         _check_complete(folder, report)
-        return model.to(device).eval().requires_grad_(False)
+        model = model if placed else model.to(device)
+        return model.eval().requires_grad_(False)
     except torch.OutOfMemoryError:
         raise LoadError(
             f"{folder.name} does not fit into the memory of {device}: choose a smaller model"
