@@ -129,6 +129,9 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
     target, told = _target(options, location, dtype, device)
+    if not target.takes_trees and method is not Method.NONE:
+        method, head, sized, size = Method.NONE, None, False, TreeSize(0, 0, 0)
+        notes = [f"{location.name} cannot verify drafts ({_why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
     drafters = _drafters(options, method, size, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -174,6 +177,14 @@ def _target(
     return target, [
         f"Only {share:.0%} of the weights are {options.quant}: bitsandbytes leaves experts alone."
     ]
+
+
+def _why_plain(target: Target) -> str:
+    from engine import StockTarget
+
+    if isinstance(target, StockTarget) and not target.past.is_kept:
+        return "some of its layers keep a state instead of the past, which cannot be taken back"
+    return "its layers do not follow the mask of a draft tree"
 
 
 def _tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:

@@ -14,6 +14,7 @@ from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
 from engine.quantized import Quantization, quantization_config
 from engine.target import StockTarget, Target
+from engine.tree_check import verifies_trees
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
 TargetKind = Literal["auto", "stock", "lean"]
@@ -52,7 +53,10 @@ def dtype_name(dtype: torch.dtype) -> str:
 def load_model(
     folder: Path, dtype: torch.dtype, device: torch.device, quantization: Quantization = "none"
 ) -> PreTrainedModel:
-    """The causal LM in `folder`, for SDPA. Raises LoadError, SettingsError for `quantization` of no use."""
+    """The causal LM in `folder`, with SDPA where it can. Raises LoadError.
+
+    And SettingsError for a `quantization` that the device cannot have.
+    """
     logging.disable_progress_bar()
     config = quantization_config(quantization, dtype, device)
     placed = {} if config is None else {"quantization_config": config, "device_map": {"": device}}
@@ -60,7 +64,6 @@ def load_model(
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
-            attn_implementation="sdpa",
             trust_remote_code=False,  # else it asks on standard input
             ignore_mismatched_sizes=True,  # reported here instead
             output_loading_info=True,
@@ -95,7 +98,9 @@ def make_target(model: PreTrainedModel, kind: TargetKind = "auto") -> Target:
         except UnsupportedModelError as error:
             if kind == "lean":
                 raise UnsupportedModelError(f"{error}: use --target stock") from None
-    return StockTarget(model)
+    target = StockTarget(model)
+    target.takes_trees = verifies_trees(target)
+    return target
 
 
 def _check_complete(folder: Path, report: dict[str, Any]) -> None:
