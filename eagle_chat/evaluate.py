@@ -18,6 +18,7 @@ from eagle_chat.options import Method, Options
 from eagle_chat.progress_bar import question_bar
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
+from eagle_chat.summary import quantization
 
 if TYPE_CHECKING:
     from eagle_chat.events import SessionInfo
@@ -142,7 +143,7 @@ def _report(options: Options, info: SessionInfo, contenders: Sequence[Contender]
         "method": info.method,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
-        "quant": info.quant,
+        **quantization(info),
         "seed": options.seed,
         "temperature": info.temperature,
         "nodes": info.nodes,

@@ -12,7 +12,7 @@ from transformers.utils import logging
 
 from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
-from engine.quantized import Quantization, quantization_config
+from engine.quantized import Quantization, check_widths, quantization_config
 from engine.target import StockTarget, Target
 from engine.tree_check import verifies_trees
 
@@ -55,7 +55,7 @@ def load_model(
 ) -> PreTrainedModel:
     """The causal LM in `folder`, with SDPA where it can. Raises LoadError.
 
-    And SettingsError for a `quantization` that the device cannot have.
+    SettingsError or UnsupportedModelError for a `quantization` that the device or the model cannot have.
     """
     logging.disable_progress_bar()
     config = quantization_config(quantization, dtype, device)
@@ -70,13 +70,14 @@ def load_model(
             **placed,
         )
         _check_complete(folder, report)
+        check_widths(model)
         model = model if placed else model.to(device)
         return model.eval().requires_grad_(False)
     except torch.OutOfMemoryError:
         raise LoadError(
             f"{folder.name} does not fit into the memory of {device}: choose a smaller model"
         ) from None
-    except LoadError:
+    except (LoadError, UnsupportedModelError):
         raise
     except Exception as error:  # the libraries' kinds share no base, and all mean that there is no model
         reason = " ".join(str(error).split())[:200] or type(error).__name__

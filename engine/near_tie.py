@@ -30,7 +30,8 @@ The largest seen at a first difference of SmolLM2-135M in bf16 was 0.29, in 72 c
 NEAR_TIE_INT8 = 1.5
 """The same for int8 weights.
 
-Over SmolLM2-135M's chats plain decoding's scores and a tree's differ four times as much as in bf16 or nf4.
+Scores of one row and of many differ four times as much as nf4's (SmolLM2-135M in bf16, 64 random tokens: 0.32
+and 0.08), and the largest gap where their best tokens did was 0.78.
 """
 
 LARGEST = 3_000_000_000  # parameters: above, an fp32 copy would not fit beside the model on most machines

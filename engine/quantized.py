@@ -9,10 +9,11 @@ import torch
 from torch import nn
 from transformers import BitsAndBytesConfig, PreTrainedModel
 
-from engine.errors import SettingsError
+from engine.errors import SettingsError, UnsupportedModelError
 
 Quantization = Literal["none", "int8", "nf4"]
 DEVICES = ("cuda", "cpu")  # where its kernels are
+BLOCK = 64  # weights that share a scale in nf4
 
 
 def quantization_config(
@@ -39,6 +40,17 @@ def quantization_of(model: PreTrainedModel) -> Quantization:
     if not isinstance(config, BitsAndBytesConfig):
         return "none"
     return "int8" if config.load_in_8bit else "nf4"
+
+
+def check_widths(model: PreTrainedModel) -> None:
+    """Raise UnsupportedModelError where bitsandbytes' nf4 product on a CPU would fail: its blocks must not pass a row."""
+    if quantization_of(model) == "nf4" and model.device.type == "cpu":
+        for width in {layer.in_features for layer in quantized_layers(model)}:
+            if width % BLOCK:
+                raise UnsupportedModelError(
+                    f"nf4 on a CPU needs layers whose widths are multiples of {BLOCK}, and this model has "
+                    f"one of {width}: use --quant int8 or none"
+                )
 
 
 def quantized_share(model: PreTrainedModel) -> float:

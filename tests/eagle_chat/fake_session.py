@@ -177,6 +177,5 @@ def _summary(done: list[RoundRecord], text: str, info: SessionInfo) -> dict[str,
         "model": info.model,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
-        "quant": info.quant,
         "temperature": info.temperature,
     }
