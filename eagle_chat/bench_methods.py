@@ -158,7 +158,8 @@ def stock_copy(target: Target) -> PreTrainedModel:
     """The target's model once more, for `generate`: our own decoder leaves the first one without weights."""
     model = target.model
     try:
-        return load_model(Path(model.config.name_or_path), model.dtype, target.device, quantization_of(model))
+        dtype = target.embedding.weight.dtype
+        return load_model(Path(model.config.name_or_path), dtype, target.device, quantization_of(model))
     except EngineError as error:
         raise EagleChatError(str(error)) from error
 

@@ -84,6 +84,7 @@ def evaluate(options: Options, job: Job) -> int:
 
 def _load(options: Options, job: Job, narrator: Console) -> Loaded:
     from eagle_chat.loading import load_head, load_prompt_lookup, load_session
+    from eagle_chat.loading_target import check_drafts
     from eagle_chat.weights import find_head
 
     names = _names(job)
@@ -91,6 +92,7 @@ def _load(options: Options, job: Job, narrator: Console) -> Loaded:
         # Before the target, which may be a large download: what is wrong with the heads shows at once.
         heads = [find_head(name, options.model, Method.EAGLE2.value, progress) for name in job.against]
         session = load_session(options, progress, watched=False, sized=False)
+        check_drafts(session.engine.target, options.model)
         method, engine = session.info.method, session.engine
         contenders = [Contender(method, method, engine.drafters[method])]
         for name, head in zip(names, heads, strict=True):

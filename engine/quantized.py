@@ -43,7 +43,10 @@ def quantization_of(model: PreTrainedModel) -> Quantization:
 
 
 def check_widths(model: PreTrainedModel) -> None:
-    """Raise UnsupportedModelError where bitsandbytes' nf4 product on a CPU would fail: its blocks must not pass a row."""
+    """Raise UnsupportedModelError where bitsandbytes' nf4 product on a CPU would fail.
+
+    Its blocks must not reach from one row of the weights into the next.
+    """
     if quantization_of(model) == "nf4" and model.device.type == "cpu":
         for width in {layer.in_features for layer in quantized_layers(model)}:
             if width % BLOCK:

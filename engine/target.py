@@ -146,6 +146,8 @@ class StockTarget:
 
         Logits [N, V] and features [N, F]. Its N rows stay cached until `keep`.
         """
+        if len(tree) > 1 and not self.takes_trees:
+            raise UnsupportedModelError(f"{type(self.model).__name__} cannot verify drafts: decode plainly")
         depths = torch.tensor(tree.depths, device=self.device)
         mask = self.past.mask(tree, self.length, self.device) if len(tree) > 1 else None
         return self._forward(tree.tokens.to(self.device), self.length + depths, mask, logits_to_keep=0)

@@ -46,15 +46,27 @@ def test_what_nf4_cannot_do_here(command: Callable[..., Ran], tmp_path: Path) ->
     assert_refused(ran, "multiples of 64", "--quant int8")
 
 
-@pytest.mark.parametrize("method", [None, Method.PLD])
-def test_a_model_with_a_state_decodes_plainly(tmp_path: Path, method: Method | None) -> None:
-    """A refusal to load, or drafts that change the text, or a silent change of method."""
+@pytest.fixture
+def mamba(tmp_path: Path) -> Path:
     tokenizer = byte_level()
     config = MambaConfig(vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, state_size=8)
     torch.manual_seed(1)
-    folder = write_model(tmp_path / "tiny-mamba", tokenizer, MambaForCausalLM(config).eval())
-    session = load_session(Options(str(folder), method=method), lambda _: None)
+    return write_model(tmp_path / "tiny-mamba", tokenizer, MambaForCausalLM(config).eval())
+
+
+@pytest.mark.parametrize("method", [None, Method.PLD])
+def test_a_model_with_a_state_decodes_plainly(mamba: Path, method: Method | None) -> None:
+    """A refusal to load, or drafts that change the text, or a silent change of method."""
+    session = load_session(Options(str(mamba), method=method), lambda _: None)
     assert session.info.method == "none"
     (note,) = session.info.notes
     assert "cannot verify drafts" in note
     assert "decodes plainly" in note
+
+
+def test_there_is_nothing_to_race(command: Callable[..., Ran], mamba: Path) -> None:
+    """A traceback where a second method is missing."""
+    ran = command("race", "Hi.", "--model", mamba, "--max-new-tokens", 4)
+    assert ran.code == 2
+    assert "nothing to measure plain decoding against" in ran.sentence
+    assert "Traceback" not in ran.err
