@@ -25,7 +25,7 @@ from engine import (
     load_eagle_head,
 )
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
-from tests.engine.tiny import FAMILIES, HEADS, make_model, perturbed, write_layout
+from tests.engine.tiny import FAMILIES, HEADS, MODELS, make_model, perturbed, write_layout
 
 DRAFTERS = (
     "eagle2",
@@ -94,9 +94,9 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
     return make_benches(tmp_path_factory, StockTarget)
 
 
-@pytest.fixture(params=FAMILIES)
+@pytest.fixture(params=MODELS)
 def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
-    """Every tiny model in turn, its engine empty."""
+    """Every dense tiny model in turn, its engine empty."""
     benches[request.param].engine.reset()
     return benches[request.param]
 
