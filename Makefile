@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 PIP := $(VENV)/bin/pip install --quiet -c .ci/constraints.txt
 
-.PHONY: chat test slow lint screenshots
+.PHONY: chat test slow lint screenshots gpu-check
 
 chat: $(VENV)
 	$(PIP) -e .
@@ -22,6 +22,10 @@ lint: $(VENV)
 	$(VENV)/bin/ruff check
 	$(VENV)/bin/ruff format --check
 	$(VENV)/bin/mypy
+
+gpu-check: $(VENV)
+	$(PIP) -e '.[dev]'
+	$(VENV)/bin/python -m tests.gpu_check
 
 screenshots: $(VENV)
 	$(PIP) -e '.[dev]'

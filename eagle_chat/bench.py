@@ -19,7 +19,7 @@ from eagle_chat.benchmark import PLAIN, TRANSFORMERS, Benchmark
 from eagle_chat.benchmark_tables import tables
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.evaluation import check_lengths
-from eagle_chat.options import Dtype, Options
+from eagle_chat.options import Dtype, Options, Quant
 from eagle_chat.progress_bar import question_bar
 from eagle_chat.questions import read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
@@ -131,7 +131,8 @@ def _reader(vocabulary: Vocabulary) -> Callable[[Sequence[int]], str]:
 
 def _look_at_forks(loaded: Loaded, benchmark: Benchmark, narrator: Console, stop: threading.Event) -> None:
     """Ask fp32 about every difference, after the clocks have stopped. In fp32 there is nothing to ask."""
-    if loaded.session.info.dtype == Dtype.FP32.value:
+    info = loaded.session.info
+    if info.dtype == Dtype.FP32.value and info.quant == Quant.NONE.value:
         return
     from eagle_chat.bench_methods import NearTies
 

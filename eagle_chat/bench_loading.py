@@ -52,6 +52,7 @@ def load(
     A reply is interrupted by `stop`. Raises UsageError or EagleChatError with one sentence.
     """
     from eagle_chat.loading import load_session
+    from eagle_chat.loading_target import check_drafts
 
     method = _sized_by_options(names)
     if method in (None, *WITH_HEAD):
@@ -59,6 +60,8 @@ def load(
     session = load_session(
         replace(options, method=Method(method) if method else None), progress, watched=False
     )
+    if not names or set(names) - {PLAIN, TRANSFORMERS, TRANSFORMERS_PLD}:
+        check_drafts(session.engine.target, options.model)
     settings = replace(session.settings, seed=options.seed or 0)
     names = names or (PLAIN, session.info.method, TRANSFORMERS)
     return Loaded(session, settings, _contenders(session, names, settings, progress, stop))

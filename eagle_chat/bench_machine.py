@@ -28,6 +28,7 @@ def machine(info: SessionInfo) -> dict[str, Any]:
         "torch": torch.__version__,
         "transformers": version("transformers"),
         "dtype": info.dtype,
+        "quant": info.quant,
         "model": without_path(info.model),
         "weights_sha256": info.weights_sha256,
         "date": datetime.now(UTC).date().isoformat(),

@@ -19,17 +19,17 @@ from eagle_chat.bench_asking import Stopped
 from eagle_chat.benchmark import TRANSFORMERS_PLD, Fork, Reply
 from eagle_chat.errors import EagleChatError
 from engine import (
-    NEAR_TIE,
     Drafter,
     Engine,
     EngineError,
     GenerationSettings,
     Round,
     Target,
-    fp32_gap,
     load_model,
+    near_tie_limit,
 )
-from engine.near_tie import LARGEST
+from engine.near_tie import LARGEST, in_fp32, top2_gap
+from engine.quantized import quantization_of
 
 LOOKUP_TOKENS = 10  # `generate` wants a number; this is the default of the class behind it
 
@@ -156,7 +156,12 @@ class _Clock:
 
 def stock_copy(target: Target) -> PreTrainedModel:
     """The target's model once more, for `generate`: our own decoder leaves the first one without weights."""
-    return _load(target, target.embedding.weight.dtype, target.device)
+    model = target.model
+    try:
+        dtype = target.embedding.weight.dtype
+        return load_model(Path(model.config.name_or_path), dtype, target.device, quantization_of(model))
+    except EngineError as error:
+        raise EagleChatError(str(error)) from error
 
 
 class NearTies:
@@ -169,18 +174,13 @@ class NearTies:
 
     def __call__(self, fork: Fork) -> bool:
         """False also where the model is too large to know."""
-        if self._target.model.num_parameters() > LARGEST:
+        model = self._target.model
+        if model.num_parameters() > LARGEST:
             return False
         if self._model is None:
-            self._model = _load(self._target, torch.float32, torch.device("cpu"))
+            try:
+                self._model = in_fp32(model)
+            except EngineError as error:
+                raise EagleChatError(str(error)) from error
         settings = replace(self._settings, temperature=fork.temperature)
-        gap = fp32_gap(self._model, list(fork.prefix), settings)
-        return gap is not None and gap < NEAR_TIE
-
-
-def _load(target: Target, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-    """From the folder that the target's model came from."""
-    try:
-        return load_model(Path(target.model.config.name_or_path), dtype, device)
-    except EngineError as error:
-        raise EagleChatError(str(error)) from error
+        return top2_gap(self._model, list(fork.prefix), settings) < near_tie_limit(model)

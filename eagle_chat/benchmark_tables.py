@@ -96,7 +96,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
     cores, threads = machine["cores"], machine["threads"]
     parts = [
         f"{machine['model']} ({machine['weights_sha256'][:12]})",
-        machine["dtype"],
+        machine["dtype"] if machine["quant"] == "none" else machine["quant"],
         machine["gpu"] or "",
         f"{machine['processor']}, {cores} core{'' if cores == 1 else 's'}, "
         f"{threads} thread{'' if threads == 1 else 's'}",

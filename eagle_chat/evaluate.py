@@ -18,6 +18,7 @@ from eagle_chat.options import Method, Options
 from eagle_chat.progress_bar import question_bar
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
+from eagle_chat.summary import quantization
 
 if TYPE_CHECKING:
     from eagle_chat.events import SessionInfo
@@ -83,6 +84,7 @@ def evaluate(options: Options, job: Job) -> int:
 
 def _load(options: Options, job: Job, narrator: Console) -> Loaded:
     from eagle_chat.loading import load_head, load_prompt_lookup, load_session
+    from eagle_chat.loading_target import check_drafts
     from eagle_chat.weights import find_head
 
     names = _names(job)
@@ -90,6 +92,7 @@ def _load(options: Options, job: Job, narrator: Console) -> Loaded:
         # Before the target, which may be a large download: what is wrong with the heads shows at once.
         heads = [find_head(name, options.model, Method.EAGLE2.value, progress) for name in job.against]
         session = load_session(options, progress, watched=False, sized=False)
+        check_drafts(session.engine.target, options.model)
         method, engine = session.info.method, session.engine
         contenders = [Contender(method, method, engine.drafters[method])]
         for name, head in zip(names, heads, strict=True):
@@ -142,6 +145,7 @@ def _report(options: Options, info: SessionInfo, contenders: Sequence[Contender]
         "method": info.method,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
+        **quantization(info),
         "seed": options.seed,
         "temperature": info.temperature,
         "nodes": info.nodes,

@@ -89,7 +89,7 @@ def _settings(settings: Mapping[str, Any]) -> str:
         settings["model"],
         f"{settings['method']}{head}",
         "nodes/depth/beam {nodes}/{depth}/{beam}".format(**settings),
-        settings["dtype"],
+        settings.get("quant", settings["dtype"]),
         f"temperature {settings['temperature']:g}",
         f"seed {settings['seed']}",
         f"at most {settings['max_new_tokens']} tokens a reply",

@@ -46,6 +46,7 @@ class SessionInfo:
     notes: tuple[str, ...] = ()  # sentences worth showing once
     sized: bool = False  # each round's tree is sized by its cost, within nodes, depth and beam
     kv_token_bytes: int = 0  # of one token in the target's cache; 0: unknown, as in older traces
+    quant: str = "none"  # of the target's weights: none, int8, nf4
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from eagle_chat.catalogue import chat_template
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
+from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.options import WITH_HEAD, Method, Options
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedTokenizerFast
 
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
@@ -81,7 +81,7 @@ def load_for_training(
         dtype = pick_dtype(options.dtype.value, device)
         location = find_target(options.model, progress)
         progress(Loading(f"loading {location.name}"))
-        prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
+        prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
         target = StockTarget(load_model(location.folder, dtype, device))
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
 
@@ -114,7 +114,7 @@ def _engine_errors_as_ours() -> Iterator[None]:
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
-    from engine import Engine, dtype_name, load_model, make_target, pick_device, pick_dtype
+    from engine import Engine, dtype_name, pick_device, pick_dtype
     from engine.footprint import token_bytes
     from engine.memory import keep_freed_memory
 
@@ -127,8 +127,11 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     size = largest if sized else _tree_size(options, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
-    prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
-    target = make_target(load_model(location.folder, dtype, device), options.target.value)
+    prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
+    target, told = load_target(options, location, dtype, device)
+    if not target.takes_trees and method is not Method.NONE:
+        method, head, sized, size = Method.NONE, None, False, TreeSize(0, 0, 0)
+        notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
     drafters = _drafters(options, method, size, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -145,8 +148,9 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *notes),
+        notes=(*location.notes, *notes, *told),
         kv_token_bytes=token_bytes(target.model),
+        quant=options.quant.value,
     )
     engine = Engine(target, drafters)
     progress(Loading("warming up"))
@@ -158,27 +162,6 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
     return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
-
-
-def _tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:
-    from transformers import AutoConfig, AutoTokenizer
-    from transformers.utils import logging
-
-    logging.set_verbosity_error()  # its advice is for programmers
-    what = "config.json"
-    try:
-        config = AutoConfig.from_pretrained(location.folder, trust_remote_code=False)
-        what = "tokenizer"
-        tokenizer = AutoTokenizer.from_pretrained(location.folder, config=config, trust_remote_code=False)
-    except Exception as error:  # the library's kinds share no base, and all mean that there is no tokenizer
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
-        raise EagleChatError(
-            f"the {what} in {location.folder} cannot be used ({reason}): copy or download the model again, "
-            "or choose another"
-        ) from error
-    if not hasattr(tokenizer, "backend_tokenizer"):
-        raise UsageError(f"{location.name} has no fast tokenizer: choose a model with a tokenizer.json")
-    return tokenizer
 
 
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:
@@ -249,9 +232,11 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
-    """That of the method, and prompt lookup, which needs nothing and so can always be compared with."""
+    """That of the method, and prompt lookup, which needs nothing of its own and so can be compared with."""
     from engine import DraftModel, PromptLookup, load_model, make_target
 
+    if not target.takes_trees:
+        return {}
     if method is Method.PLD:
         return {method.value: PromptLookup(size.depth)}
     lookup: dict[str, Drafter] = {Method.PLD.value: load_prompt_lookup(target.device)}

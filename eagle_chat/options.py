@@ -53,6 +53,14 @@ class Dtype(StrEnum):
     FP32 = "fp32"
 
 
+class Quant(StrEnum):
+    """Formats of quantized weights."""
+
+    NONE = "none"
+    INT8 = "int8"
+    NF4 = "nf4"
+
+
 class TargetKind(StrEnum):
     """What runs the target's forwards."""
 
@@ -140,6 +148,14 @@ class Options:
             rich_help_panel=MODEL,
         ),
     ] = Dtype.AUTO
+    quant: Annotated[
+        Quant,
+        typer.Option(
+            help="Weights in 8 or 4 bits (bitsandbytes, on CUDA and CPU), to save memory: other text than "
+            "the full weights', and on a CPU slower than these (nf4 1.3 times, int8 over 2).",
+            rich_help_panel=MODEL,
+        ),
+    ] = Quant.NONE
     device: Annotated[
         str,
         typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps.", rich_help_panel=MODEL),

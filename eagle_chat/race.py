@@ -66,8 +66,10 @@ def race(options: Options, job: Job) -> int:
     with _folder(job.trace_to) as folder:
         with loading_status(narrator) as progress:
             from eagle_chat.loading import load_session
+            from eagle_chat.loading_target import check_drafts
 
             session = load_session(replace(options, method=loaded), progress)
+            check_drafts(session.engine.target, options.model)
         names = pair or (session.info.method, Method.NONE.value)
         with interruptible(stop):
             runs = _run_both(session, names, job, folder, narrator, stop)

@@ -43,7 +43,7 @@ def _sound_header(trace: Trace) -> bool:
 
 
 def _words(info: SessionInfo) -> tuple[str, ...]:
-    return (info.model, info.method, info.dtype, info.device, info.weights_sha256)
+    return (info.model, info.method, info.dtype, info.quant, info.device, info.weights_sha256)
 
 
 def _sound_summary(summary: Any) -> bool:

@@ -14,7 +14,6 @@ from eagle_chat.recording import record_round
 from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
 from engine import (
-    NEAR_TIE,
     Drafter,
     Engine,
     GenerationSettings,
@@ -22,6 +21,7 @@ from engine import (
     PromptTooLongError,
     Round,
     fp32_gap,
+    near_tie_limit,
 )
 
 
@@ -169,8 +169,9 @@ class ChatSession:
         if found is None:
             return None
         prefix = self.prompts.encode(last.messages) + plain.summary["tokens"][: found.index]
-        gap = fp32_gap(self.engine.target.model, prefix, replace(self.settings, seed=last.seed))
-        return replace(found, fp32_gap=gap, near_tie=None if gap is None else gap < NEAR_TIE)
+        model = self.engine.target.model
+        gap = fp32_gap(model, prefix, replace(self.settings, seed=last.seed))
+        return replace(found, fp32_gap=gap, near_tie=None if gap is None else gap < near_tie_limit(model))
 
 
 def _seed(seed: int | None) -> int:

@@ -54,10 +54,16 @@ def summarise(info: SessionInfo, outcome: Outcome) -> dict[str, Any]:
         "model": info.model,
         "weights_sha256": info.weights_sha256,
         "dtype": info.dtype,
+        **quantization(info),
         "seed": outcome.seed,
         "temperature": info.temperature,
         "stopped_by": outcome.stopped_by,
     }
+
+
+def quantization(info: SessionInfo) -> dict[str, str]:
+    """The key `quant` where weights are quantized; other runs keep to the keys that scripts know."""
+    return {} if info.quant == "none" else {"quant": info.quant}
 
 
 def one_line(summary: Mapping[str, Any]) -> str:

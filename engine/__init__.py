@@ -40,7 +40,8 @@ from engine.errors import (
 from engine.generate import Engine, Prefill, Round, Timing
 from engine.lean import LeanTarget
 from engine.load import dtype_name, load_model, make_target, pick_device, pick_dtype
-from engine.near_tie import NEAR_TIE, fp32_gap
+from engine.near_tie import NEAR_TIE, fp32_gap, near_tie_limit
+from engine.quantized import quantized_share
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget, Target
 from engine.threads import pick_threads
@@ -87,8 +88,10 @@ __all__ = [
     "load_model",
     "make_target",
     "measure_costs",
+    "near_tie_limit",
     "pick_device",
     "pick_dtype",
     "pick_threads",
+    "quantized_share",
     "recognise_head",
 ]

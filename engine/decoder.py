@@ -1,4 +1,4 @@
-"""The decoder of Llama-shaped models: Llama, Mistral, Qwen2, Qwen3."""
+"""The decoder of Llama-shaped models: Llama, Mistral, Mixtral, Qwen2, Qwen3, Qwen3-MoE."""
 
 from __future__ import annotations
 
@@ -10,18 +10,29 @@ from transformers import (
     DynamicCache,
     LlamaForCausalLM,
     MistralForCausalLM,
+    MixtralForCausalLM,
     PreTrainedModel,
     Qwen2ForCausalLM,
     Qwen3ForCausalLM,
+    Qwen3MoeForCausalLM,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
-from transformers.models.llama.modeling_llama import LlamaDecoderLayer
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaMLP
+from transformers.models.mixtral.modeling_mixtral import MixtralSparseMoeBlock
 
 from engine.errors import UnsupportedModelError
-from engine.layer import Cache, Layer, LayerShape, RotaryTable, rms_norm
+from engine.experts import Experts
+from engine.layer import Cache, Layer, LayerShape, Mlp, RotaryTable, rms_norm
 from engine.linear import Linear, can_pack, fused
 
-FAMILIES = (LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM)
+FAMILIES = (
+    LlamaForCausalLM,
+    MistralForCausalLM,
+    MixtralForCausalLM,
+    Qwen2ForCausalLM,
+    Qwen3ForCausalLM,
+    Qwen3MoeForCausalLM,
+)
 
 
 class _DecoderLayer(NamedTuple):
@@ -77,19 +88,31 @@ class Decoder:
 
 
 def _layer(module: LlamaDecoderLayer, shape: LayerShape) -> _DecoderLayer:
-    attention, mlp = module.self_attn, module.mlp
-    has_norms = hasattr(attention, "q_norm")  # Qwen3
+    attention = module.self_attn
+    has_norms = hasattr(attention, "q_norm")  # Qwen3 and Qwen3-MoE
     layer = Layer(
         shape,
         qkv=_fuse(attention.q_proj, attention.k_proj, attention.v_proj),
         output=_fuse(attention.o_proj),
-        gate_up=_fuse(mlp.gate_proj, mlp.up_proj),
-        down=_fuse(mlp.down_proj),
+        mlp=_mlp(module.mlp),
         q_norm=attention.q_norm.weight.detach() if has_norms else None,
         k_norm=attention.k_norm.weight.detach() if has_norms else None,
     )
     norms = module.input_layernorm, module.post_attention_layernorm
     return _DecoderLayer(layer, *(norm.weight.detach() for norm in norms))
+
+
+def _mlp(module: LlamaMLP | MixtralSparseMoeBlock) -> Mlp | Experts:
+    if not hasattr(module, "experts"):
+        return Mlp(_fuse(module.gate_proj, module.up_proj), _fuse(module.down_proj))
+    router, experts = module.gate, module.experts
+    return Experts(
+        router.weight.detach(),
+        experts.gate_up_proj.detach(),
+        experts.down_proj.detach(),
+        router.top_k,
+        getattr(router, "norm_topk_prob", True),  # Mixtral's always are
+    )
 
 
 def _rotary(model: PreTrainedModel, like: Tensor) -> RotaryTable:

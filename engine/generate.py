@@ -120,6 +120,8 @@ class Engine:
         self, target: Target, drafters: dict[str, Drafter] | None = None, costs: Costs | None = None
     ) -> None:
         """`costs` follow the target's forwards, for drafters that size their trees by them."""
+        if drafters and not target.takes_trees:
+            raise SettingsError(f"{type(target.model).__name__} can only decode plainly, without a drafter")
         self.target = target
         self.costs = costs
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
@@ -218,7 +220,7 @@ class Engine:
         """
         began, seconds = time.perf_counter(), 0.0
         reuse = max(0, min(shared_prefix(self.tokens, prompt) - 1, self.target.length))
-        self._rewind(reuse)
+        reuse = self._rewind(reuse)
         self.tokens = prompt[:reuse]
         for chunk in self.target.extend(prompt[reuse:]):
             if self.features is not None and chunk.features is not None:
@@ -242,14 +244,15 @@ class Engine:
             return None
         return "context" if limit == self.target.context else "max_new_tokens"
 
-    def _rewind(self, length: int) -> None:
-        """Make every cache forget what follows the first `length` tokens."""
-        length = max(0, min(length, self.target.length))
-        self.target.rewind(length)
+    def _rewind(self, length: int) -> int:
+        """Make every cache forget what follows the first `length` tokens; how many are left."""
+        self.target.rewind(max(0, min(length, self.target.length)))
+        length = self.target.length  # none where the target keeps no rows of its past
         if self.features is not None:
             self.features.rewind(length)
         for drafter in self.drafters.values():
             drafter.rewind(length)
+        return length
 
     def _settle(self) -> None:
         """On CUDA, wait for the forward. The next step reads its result on the host anyway."""

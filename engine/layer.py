@@ -15,6 +15,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
+from engine.experts import Experts
 from engine.linear import Linear, can_pack
 
 FIRST_ROWS = 256  # of the slab and the rotary table, which then double
@@ -33,14 +34,26 @@ class LayerShape:
 
 
 @dataclass
+class Mlp:
+    """A gated MLP."""
+
+    gate_up: Linear
+    down: Linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """[m, H] to [m, H]."""
+        gate, up = self.gate_up(x).chunk(2, dim=-1)
+        return self.down(F.silu(gate) * up)
+
+
+@dataclass
 class Layer:
     """Weights of attention and MLP, with what is done to normed inputs; where norms stand, kinds differ."""
 
     shape: LayerShape
     qkv: Linear
     output: Linear
-    gate_up: Linear
-    down: Linear
+    mlp: Mlp | Experts
     q_norm: Tensor | None = None  # [head_dim], of Qwen3
     k_norm: Tensor | None = None
 
@@ -54,11 +67,6 @@ class Layer:
         """
         q, k, v = self._heads(x, cos, sin)
         return self.output(attend(q, *cache.write(index, k, v), bias))
-
-    def mlp(self, x: Tensor) -> Tensor:
-        """[m, H] to [m, H]."""
-        gate, up = self.gate_up(x).chunk(2, dim=-1)
-        return self.down(F.silu(gate) * up)
 
     def group_bias(self, bias: Tensor | None) -> Tensor | None:
         """[m, T] for each query head of a group."""

@@ -23,6 +23,8 @@ class LeanTarget:
     of logits only where they were not packed. Raises UnsupportedModelError.
     """
 
+    takes_trees = True
+
     def __init__(
         self, model: PreTrainedModel, taps: tuple[int, ...] = (), static: bool | None = None
     ) -> None:

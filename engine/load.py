@@ -12,7 +12,9 @@ from transformers.utils import logging
 
 from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
+from engine.quantized import Quantization, check_widths, quantization_config
 from engine.target import StockTarget, Target
+from engine.tree_check import verifies_trees
 
 DtypeName = Literal["auto", "bf16", "fp16", "fp32"]
 TargetKind = Literal["auto", "stock", "lean"]
@@ -48,25 +50,34 @@ def dtype_name(dtype: torch.dtype) -> str:
     return next(name for name, known in DTYPES.items() if known == dtype)
 
 
-def load_model(folder: Path, dtype: torch.dtype, device: torch.device) -> PreTrainedModel:
-    """The causal LM in `folder`, for SDPA. Raises LoadError."""
+def load_model(
+    folder: Path, dtype: torch.dtype, device: torch.device, quantization: Quantization = "none"
+) -> PreTrainedModel:
+    """The causal LM in `folder`, with SDPA where it can. Raises LoadError.
+
+    SettingsError or UnsupportedModelError for a `quantization` that the device or the model cannot have.
+    """
     logging.disable_progress_bar()
+    config = quantization_config(quantization, dtype, device)
+    placed = {} if config is None else {"quantization_config": config, "device_map": {"": device}}
     try:
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
-            attn_implementation="sdpa",
             trust_remote_code=False,  # else it asks on standard input
             ignore_mismatched_sizes=True,  # reported here instead
             output_loading_info=True,
+            **placed,
         )
         _check_complete(folder, report)
-        return model.to(device).eval().requires_grad_(False)
+        check_widths(model)
+        model = model if placed else model.to(device)
+        return model.eval().requires_grad_(False)
     except torch.OutOfMemoryError:
         raise LoadError(
             f"{folder.name} does not fit into the memory of {device}: choose a smaller model"
         ) from None
-    except LoadError:
+    except (LoadError, UnsupportedModelError):
         raise
     except Exception as error:  # the libraries' kinds share no base, and all mean that there is no model
         reason = " ".join(str(error).split())[:200] or type(error).__name__
@@ -88,7 +99,9 @@ def make_target(model: PreTrainedModel, kind: TargetKind = "auto") -> Target:
         except UnsupportedModelError as error:
             if kind == "lean":
                 raise UnsupportedModelError(f"{error}: use --target stock") from None
-    return StockTarget(model)
+    target = StockTarget(model)
+    target.takes_trees = verifies_trees(target)
+    return target
 
 
 def _check_complete(folder: Path, report: dict[str, Any]) -> None:

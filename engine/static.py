@@ -19,7 +19,7 @@ from engine.tree import DraftTree
 if TYPE_CHECKING:
     from engine.lean import LeanTarget
 
-WIDTHS = (1, 8, 16, 32, 64)  # rows of a verification
+WIDTHS = (1, 8, 16, 32, 64, 96)  # rows of a verification
 SHORTEST_REACH = 256  # rows of the slab that are read; then doubled
 
 

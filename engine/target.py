@@ -12,10 +12,12 @@ from typing import Protocol
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, PreTrainedModel
+from transformers import PreTrainedModel
+from transformers.cache_utils import DynamicLayer
 
 from engine.errors import UnsupportedModelError
 from engine.linear import Linear
+from engine.past import Past
 from engine.tree import DraftTree
 
 PREFILL_CHUNK = 512
@@ -43,6 +45,7 @@ class Target(Protocol):
 
     model: PreTrainedModel
     taps: tuple[int, ...]
+    takes_trees: bool
 
     @property
     def length(self) -> int: ...
@@ -67,27 +70,27 @@ class Target(Protocol):
 
 
 class StockTarget:
-    """Any full-attention causal LM of transformers, with SDPA.
+    """Any causal LM of transformers, with SDPA or, where it has none, eager attention.
+
+    `takes_trees` is False where it cannot verify more than one node at a time: it decodes plainly.
 
     `taps` are the hidden states a head reads, in transformers' numbering (entry 0 the embeddings, -1 the
     final normed state); several are concatenated along the last axis.
     """
 
     def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:
-        if model.config._attn_implementation != "sdpa":
-            # "eager" would add a boolean mask to the scores instead of applying it: wrong without a sign.
+        if model.config._attn_implementation not in ("sdpa", "eager"):
             raise UnsupportedModelError(
-                f"the target must be loaded with SDPA, not {model.config._attn_implementation}"
+                f"the target must be loaded with SDPA or eager attention, not "
+                f"{model.config._attn_implementation}"
             )
         self.model = model.eval()
         self.taps = taps
-        self.cache = DynamicCache(config=model.config)
-        if any(self.cache.is_sliding) or not self.cache.is_croppable:
-            raise UnsupportedModelError(
-                f"{type(model).__name__} does not attend to its whole past (sliding-window or linear "
-                "attention), which tree verification needs: choose a model with full attention"
-            )
+        self.past = Past(model)
+        self.takes_trees = self.past.is_kept
+        self.cache = self.past.new_cache()
         self.length = 0  # tokens in the KV cache
+        self._read = 0  # tokens that the model has seen, also in a forward that broke off
 
     @property
     def device(self) -> torch.device:
@@ -125,7 +128,12 @@ class StockTarget:
         return self.model.get_output_embeddings()
 
     def extend(self, tokens: list[int], chunk: int = PREFILL_CHUNK) -> Iterator[Chunk]:
-        """Cache `tokens` after what is cached, `chunk` at a time."""
+        """Cache `tokens` after what is cached, `chunk` at a time.
+
+        A state is carried on token by token: some models start a new one with every longer forward.
+        """
+        if not self.past.is_kept:
+            chunk = 1 if self.length else max(1, len(tokens))
         for start in range(0, len(tokens), chunk):
             part = torch.tensor(tokens[start : start + chunk], device=self.device)
             positions = torch.arange(self.length, self.length + len(part), device=self.device)
@@ -138,11 +146,10 @@ class StockTarget:
 
         Logits [N, V] and features [N, F]. Its N rows stay cached until `keep`.
         """
+        if len(tree) > 1 and not self.takes_trees:
+            raise UnsupportedModelError(f"{type(self.model).__name__} cannot verify drafts: decode plainly")
         depths = torch.tensor(tree.depths, device=self.device)
-        mask = None
-        if len(tree) > 1:
-            mask = torch.ones(1, 1, len(tree), self.length + len(tree), dtype=torch.bool, device=self.device)
-            mask[0, 0, :, self.length :] = tree.mask.to(self.device)
+        mask = self.past.mask(tree, self.length, self.device) if len(tree) > 1 else None
         return self._forward(tree.tokens.to(self.device), self.length + depths, mask, logits_to_keep=0)
 
     def keep(self, path: list[int]) -> None:
@@ -153,7 +160,7 @@ class StockTarget:
         length = self.length + len(path)
         if path != list(range(len(path))):
             source = self.length + torch.tensor(path, device=self.device)
-            for layer in self.cache.layers:
+            for layer in self._layers_with_rows():
                 rows = source.to(layer.keys.device)
                 layer.keys[..., self.length : length, :] = layer.keys[..., rows, :]
                 layer.values[..., self.length : length, :] = layer.values[..., rows, :]
@@ -162,17 +169,27 @@ class StockTarget:
     def rewind(self, length: int) -> None:
         """Forget everything after the first `length` tokens.
 
-        Also rows that a broken forward left in some layers.
+        Also rows that a broken forward left in some layers. A model that keeps no rows forgets everything.
         """
-        for layer in self.cache.layers:
-            if layer.is_initialized and layer.get_seq_length() > length:
+        if not self.past.is_kept and self._read != length:
+            self.cache, length = self.past.new_cache(), 0
+        if self.past.is_kept:
+            for layer in self._layers_with_rows():
                 layer.keys = layer.keys[..., :length, :]
                 layer.values = layer.values[..., :length, :]
-        self.length = length
+        self.length = self._read = length
+
+    def _layers_with_rows(self) -> list[DynamicLayer]:
+        return [layer for layer in self.cache.layers if layer.is_initialized and layer.keys is not None]
 
     def _forward(
-        self, tokens: Tensor, positions: Tensor, mask: Tensor | None, logits_to_keep: int
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        mask: Tensor | dict[str, Tensor] | None,
+        logits_to_keep: int,
     ) -> tuple[Tensor, Tensor | None]:
+        self._read = self.length + len(tokens)
         outputs = self.model(
             input_ids=tokens[None],
             position_ids=positions[None],
@@ -186,4 +203,4 @@ class StockTarget:
             features = torch.cat(
                 [outputs.hidden_states[tap][0].to(self.device) for tap in self.taps], dim=-1
             )  # [N, F]
-        return outputs.logits[0], features
+        return outputs.logits[0, -logits_to_keep:], features  # some models give all in any case

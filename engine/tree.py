@@ -55,6 +55,7 @@ class DraftTree:
     values: Tensor | None = None  # [N] fp32 cumulative draft log-probability, root 0; None: no probabilities
     growth: Growth | None = None  # for display
     sizing: Sizing | None = None  # where the size was chosen for this round
+    looked_up: int = 0  # of its last nodes, how many were found in the text and not drafted
 
     def __post_init__(self) -> None:
         if self.tokens.shape != self.parents.shape or self.tokens.dim() != 1:
@@ -108,7 +109,7 @@ class DraftTree:
         return replace(tree, growth=None, sizing=None)
 
     def with_branch(self, node: int, tokens: list[int], values: list[float]) -> DraftTree:
-        """The tree with a chain of `tokens` below `node`, of these values."""
+        """The tree with a chain of `tokens` below `node`, of these values, that were found in the text."""
         first, device = len(self), self.tokens.device
         parents = torch.tensor([node, *range(first, first + len(tokens) - 1)], device=device)
         mine = self.values if self.values is not None else torch.zeros(first, device=device)
@@ -118,6 +119,7 @@ class DraftTree:
             torch.cat((mine, torch.tensor(values, device=device))),
             self.growth,
             self.sizing,
+            self.looked_up + len(tokens),
         )
 
     def only(self, nodes: list[int]) -> DraftTree:
@@ -126,4 +128,5 @@ class DraftTree:
         index = torch.tensor(nodes, device=self.tokens.device)
         parents = torch.tensor([new_index[self.host.parents[i]] for i in nodes], device=self.tokens.device)
         values = None if self.values is None else self.values[index]
-        return DraftTree(self.tokens[index], parents, values, self.growth, self.sizing)
+        looked_up = sum(node >= len(self) - self.looked_up for node in nodes)
+        return DraftTree(self.tokens[index], parents, values, self.growth, self.sizing, looked_up)

@@ -24,7 +24,7 @@ class StatusLine(HorizontalGroup):
 
     def loaded(self, info: SessionInfo, seed: int | None) -> None:
         """Show models and settings, and the seed of the newest reply."""
-        parts = [info.dtype, settings(info), f"T={info.temperature:g}"]
+        parts = [_weights(info), settings(info), f"T={info.temperature:g}"]
         if seed is not None:
             parts.append(f"seed {seed}")
         self._left.update(_left(names(info), "  ".join(filter(None, parts))))
@@ -36,6 +36,11 @@ class StatusLine(HorizontalGroup):
         # a new layout costs too much while a reply runs; a place that is too wide for a moment does no harm
         fits = kind == "live" and state.content_size.width >= cell_len(text)
         state.update(Content(text), layout=not fits)
+
+
+def _weights(info: SessionInfo) -> str:
+    """`bf16`, or what quantized weights have instead."""
+    return info.dtype if info.quant == "none" else info.quant
 
 
 def names(info: SessionInfo) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from engine.layer import Cache, Layer, LayerShape, RotaryTable, Slab, rms_norm
+from engine.layer import Cache, Layer, LayerShape, Mlp, RotaryTable, Slab, rms_norm
 from engine.linear import Linear, fused
 
 
@@ -32,8 +32,10 @@ class HeadLayer:
             shape,
             qkv=_fuse(tensors, f"{prefix}.self_attn", ("q_proj", "k_proj", "v_proj")),
             output=_fuse(tensors, f"{prefix}.self_attn", ("o_proj",)),
-            gate_up=_fuse(tensors, f"{prefix}.mlp", ("gate_proj", "up_proj")),
-            down=_fuse(tensors, f"{prefix}.mlp", ("down_proj",)),
+            mlp=Mlp(
+                gate_up=_fuse(tensors, f"{prefix}.mlp", ("gate_proj", "up_proj")),
+                down=_fuse(tensors, f"{prefix}.mlp", ("down_proj",)),
+            ),
         )
         self._seen, self._hidden = self.norm.new_zeros(()), self.norm.new_full((), -torch.inf)
         self.slab = Slab(1, shape, self.norm)

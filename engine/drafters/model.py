@@ -25,6 +25,11 @@ class DraftModel:
                 f"the draft model has a vocabulary of {model.vocabulary} tokens and the target one of "
                 f"{vocabulary}: choose a draft model of the target's family"
             )
+        if not model.takes_trees:
+            raise SettingsError(
+                f"a {type(model.model).__name__} cannot take back what it drafted: choose a draft model "
+                "whose layers all have attention"
+            )
         if depth < 1:
             raise SettingsError(f"depth must be 1 or larger, not {depth}")
         self.model = model

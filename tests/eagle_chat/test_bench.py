@@ -30,7 +30,7 @@ RESULT_KEYS = {
     "differences", "near_ties", "replies",
 }  # fmt: skip
 MACHINE_KEYS = {
-    "processor", "cores", "device", "gpu", "threads", "torch", "transformers", "dtype", "model",
+    "processor", "cores", "device", "gpu", "threads", "torch", "transformers", "dtype", "quant", "model",
     "weights_sha256", "date",
 }  # fmt: skip
 

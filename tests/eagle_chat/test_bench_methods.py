@@ -134,7 +134,7 @@ def test_near_ties_are_measured_in_fp32(chat_model, monkeypatch):
     scores = load_model(chat_model, torch.float32, torch.device("cpu"))(input_ids=prefix).logits[0, -1]
     best, second = scores.topk(2).values.tolist()
     for epsilon, expected in ((best - second - 0.001, False), (best - second + 0.001, True)):
-        monkeypatch.setattr("eagle_chat.bench_methods.NEAR_TIE", epsilon)
+        monkeypatch.setattr("engine.near_tie.NEAR_TIE", epsilon)
         for target in targets:
             assert NearTies(target, settings)(Fork(tuple(PROMPT), 0.0)) is expected
 

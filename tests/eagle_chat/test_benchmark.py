@@ -12,7 +12,7 @@ SETTINGS = {"target": "lean", "head": "small", "nodes": 8, "depth": 3, "beam": 4
 SETTINGS |= {"max_new_tokens": 128, "repeats": 1, "prompts": 3}
 MACHINE = {
     "processor": "AMD EPYC", "cores": 2, "device": "cpu", "gpu": None, "threads": 1, "torch": "2.13.0",
-    "transformers": "5.24.0", "dtype": "bf16", "model": "small", "weights_sha256": "ab" * 32,
+    "transformers": "5.24.0", "dtype": "bf16", "quant": "none", "model": "small", "weights_sha256": "ab" * 32,
     "date": "2026-01-31",
 }  # fmt: skip
 

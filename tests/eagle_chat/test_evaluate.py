@@ -28,8 +28,8 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 JSON_KEYS = {
     "tasks", "tau", "calibration", "expected_per_round", "accepted_per_round", "others", "model", "head",
-    "method", "weights_sha256", "dtype", "seed", "temperature", "nodes", "depth", "beam", "max_new_tokens",
-    "questions",
+    "method", "weights_sha256", "dtype", "seed", "temperature", "nodes", "depth", "beam",
+    "max_new_tokens", "questions",
 }  # fmt: skip
 TASK_KEYS = {"tau", "rounds", "new_tokens", "accepted_by_depth"}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import cycle
 
 import pytest
 import torch
@@ -24,7 +25,7 @@ from engine import (
     load_eagle_head,
 )
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
-from tests.engine.tiny import HEADS, MODELS, make_model, perturbed, write_layout
+from tests.engine.tiny import FAMILIES, HEADS, MODELS, make_model, perturbed, write_layout
 
 DRAFTERS = (
     "eagle2",
@@ -63,7 +64,7 @@ def make_benches(
 ) -> dict[str, Bench]:
     """By model name; each model gets a head of another published layout."""
     made = {}
-    for name, layout in zip(MODELS, HEADS, strict=True):
+    for name, layout in zip(FAMILIES, cycle(HEADS)):
         model = make_model(name)
         target = make(model)
         folder = write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model)
@@ -95,7 +96,7 @@ def benches(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Bench]:
 
 @pytest.fixture(params=MODELS)
 def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
-    """Every tiny model in turn, its engine empty."""
+    """Every dense tiny model in turn, its engine empty."""
     benches[request.param].engine.reset()
     return benches[request.param]
 

@@ -19,9 +19,9 @@ def tensors_of(head: EagleHead | Eagle3Head) -> dict[str, Tensor]:
     found |= {f"{name}.weight": part for name, part in zip(names, layer.qkv.weight.split(rows), strict=True)}
     if layer.qkv.bias is not None:
         found |= {f"{name}.bias": part for name, part in zip(names, layer.qkv.bias.split(rows), strict=True)}
-    gate, up = layer.gate_up.weight.chunk(2)
+    gate, up = layer.mlp.gate_up.weight.chunk(2)
     found |= {f"{prefix}.mlp.gate_proj.weight": gate, f"{prefix}.mlp.up_proj.weight": up}
-    found[f"{prefix}.mlp.down_proj.weight"] = layer.down.weight
+    found[f"{prefix}.mlp.down_proj.weight"] = layer.mlp.down.weight
     found[f"{prefix}.self_attn.o_proj.weight"] = layer.output.weight
     if isinstance(head, Eagle3Head):
         found[f"{prefix}.input_layernorm.weight"] = head.embedding_norm

@@ -126,7 +126,7 @@ def make_tree(tokens: list[int], parents: list[int]) -> DraftTree:
 def check_invariant(engine: Engine) -> None:
     """What must hold whenever a generator is suspended at a Round or closed."""
     assert engine.target.length == len(engine.tokens) - 1
-    if isinstance(engine.target, StockTarget):
+    if isinstance(engine.target, StockTarget) and engine.target.takes_trees:
         for layer in engine.target.cache.layers:
             assert layer.get_seq_length() == engine.target.length
     if engine.features is not None:

@@ -46,6 +46,18 @@ def test_drafting_never_changes_the_text(bench: Bench, method: str, sampling: st
         assert len(found) == 40
 
 
+@pytest.mark.parametrize("method", DRAFTERS)
+@pytest.mark.parametrize("name", ["mixtral", "qwen3-moe"])
+def test_nor_that_of_routed_models(benches: dict[str, Bench], name: str, method: str) -> None:
+    """Experts chosen over all nodes. At few settings, since transformers runs them slowly."""
+    bench = benches[name]
+    settings = make_settings("T0.7", 1.3)
+    expected = plain(bench, 1, settings)
+    bench.engine.reset()
+    bench.oracle.future = PROMPTS[1] + expected
+    assert [token for r in rounds(bench.engine, PROMPTS[1], settings, method) for token in r.new] == expected
+
+
 @pytest.mark.parametrize("method", ["eagle2", "eagle2-sized", "pld", "draft-model", "noise", "oracle"])
 def test_the_suite_exercises_acceptance(benches: dict[str, Bench], method: str) -> None:
     """An equality suite in which nothing is ever accepted, or all of it, would prove nothing."""

@@ -42,6 +42,9 @@ def test_the_branch_is_what_followed() -> None:
     assert chain(tree, len(tree) - 1) == [8, 9, 10, 5, 6]
     assert tree.growth is not None
     assert tree.growth.tokens[tree.growth.kept].tolist() == tree.host.tokens[1:7]
+    assert tree.looked_up == len(tree) - 7
+    deepest = max(tree.depths)
+    assert tree.clip(deepest - 1).looked_up == tree.looked_up - 1
 
 
 @pytest.mark.parametrize(

@@ -14,16 +14,18 @@ from transformers import (
     LlamaConfig,
     MistralConfig,
     MixtralConfig,
+    PhimoeConfig,
     PretrainedConfig,
     PreTrainedModel,
     Qwen2Config,
+    Qwen3MoeConfig,
 )
 
 from engine import LeanTarget, StockTarget, UnsupportedModelError, linear, make_target
 from engine.layer import FIRST_ROWS
 from engine.linear import can_pack
 from tests.engine.test_target import PROMPT, SMALL, close, path_to, plain, random_tree, read
-from tests.engine.tiny import MODELS, fill, make_model
+from tests.engine.tiny import FAMILIES, fill, make_model
 
 ROPE = {"rope_theta": 10000.0, "factor": 4.0}
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
@@ -38,12 +40,24 @@ CONFIGS: dict[str, PretrainedConfig] = {
     "one-group": LlamaConfig(**{**SMALL, "num_key_value_heads": 4}),
     "mistral": MistralConfig(sliding_window=None, **SMALL),
     "qwen2-tied": Qwen2Config(tie_word_embeddings=True, **SMALL),
+    "one-kv-head": LlamaConfig(**{**SMALL, "num_key_value_heads": 1}),
+    "wide-heads": LlamaConfig(head_dim=24, **SMALL),
+    "mixtral-yarn": MixtralConfig(
+        num_local_experts=2,
+        sliding_window=None,
+        head_dim=8,
+        rope_parameters={"rope_type": "yarn", **ROPE, "original_max_position_embeddings": 64},
+        **SMALL,
+    ),
+    "qwen3-moe-shares": Qwen3MoeConfig(
+        num_experts=4, num_experts_per_tok=2, moe_intermediate_size=16, norm_topk_prob=True, **SMALL
+    ),
 }
-ALL = (*MODELS, *CONFIGS)
+ALL = (*FAMILIES, *CONFIGS)
 
 
 def make(name: str, seed: int = 1) -> PreTrainedModel:
-    if name in MODELS:
+    if name in FAMILIES:
         return make_model(name, seed)
     model = AutoModelForCausalLM.from_config(CONFIGS[name]).eval()
     fill(model, seed)
@@ -178,8 +192,11 @@ def test_packed_weights_are_given_up(name: str) -> None:
     size = model.num_parameters()
     LeanTarget(model)
     kept = {id(weight) for weight in model.parameters() if not weight.is_meta}
-    small = {id(weight) for weight in model.parameters() if weight.dim() == 1}
-    assert kept == small | {id(model.get_input_embeddings().weight)}
+    names = dict(model.named_parameters())
+    stay = {
+        id(w) for name, w in names.items() if w.dim() == 1 or ".mlp.experts." in name or ".mlp.gate." in name
+    }
+    assert kept == stay | {id(model.get_input_embeddings().weight)}
     assert (model.num_parameters(), model.dtype) == (size, torch.float32)
     with pytest.raises(UnsupportedModelError, match="load it again"):
         LeanTarget(model)
@@ -203,7 +220,8 @@ def test_what_the_target_says_about_its_model() -> None:
             "sliding window",
         ),
         (Gemma3TextConfig(sliding_window=8, head_dim=8, **SMALL), "does not know Gemma3ForCausalLM"),
-        (MixtralConfig(num_local_experts=2, **SMALL), "does not know MixtralForCausalLM"),
+        (MixtralConfig(num_local_experts=2, sliding_window=8, **SMALL), "sliding window"),
+        (PhimoeConfig(num_local_experts=2, **SMALL), "does not know PhimoeForCausalLM"),
         (LlamaConfig(hidden_act="gelu", **SMALL), "no gelu activation"),
         (
             LlamaConfig(
@@ -219,7 +237,7 @@ def test_what_the_target_says_about_its_model() -> None:
             "rotary embedding",
         ),
     ],
-    ids=["mistral-window", "qwen2-window", "gemma3", "mixtral", "gelu", "longrope"],
+    ids=["mistral-window", "qwen2-window", "gemma3", "mixtral-window", "phimoe", "gelu", "longrope"],
 )
 def test_other_models_are_refused(config: PretrainedConfig, reason: str) -> None:
     """Wrong text without a sign, from a model that computes something else."""
@@ -245,9 +263,9 @@ def test_other_weights_are_refused() -> None:
 
 def test_make_target_chooses() -> None:
     """A fallback that is missing, or taken although the decoder knows the model, or was asked for."""
-    mixtral = AutoModelForCausalLM.from_config(MixtralConfig(num_local_experts=2, **SMALL))
+    phimoe = AutoModelForCausalLM.from_config(PhimoeConfig(num_local_experts=2, **SMALL))
     assert isinstance(make_target(make_model("llama")), LeanTarget)
     assert isinstance(make_target(make_model("llama"), "stock"), StockTarget)
-    assert isinstance(make_target(mixtral), StockTarget)
-    with pytest.raises(UnsupportedModelError, match="Mixtral"):
-        make_target(mixtral, "lean")
+    assert isinstance(make_target(phimoe), StockTarget)
+    with pytest.raises(UnsupportedModelError, match="Phimoe"):
+        make_target(phimoe, "lean")

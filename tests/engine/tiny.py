@@ -15,15 +15,20 @@ from torch import Tensor
 from transformers import (
     LlamaConfig,
     LlamaForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
     PreTrainedModel,
     Qwen2Config,
     Qwen2ForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 HIDDEN = 32
 MODELS = ("llama", "llama-tied", "qwen2", "qwen3")
+FAMILIES = (*MODELS, "mixtral", "qwen3-moe")
 SPREAD = 0.3  # standard deviation of the weights
 
 _COMMON = {
@@ -40,7 +45,7 @@ _COMMON = {
 def make_model(
     name: str, seed: int = 1, context: int = 2048, spread: float = SPREAD, layers: int | None = None
 ) -> PreTrainedModel:
-    """A random causal LM of one of the families in `MODELS`, of 2 or 3 layers or as many as wanted."""
+    """A random causal LM of one of the `FAMILIES`, of 2 or 3 layers or as many as wanted."""
     common = {**_COMMON, "max_position_embeddings": context, "num_hidden_layers": layers or 2}
     if name == "llama":  # grouped-query attention
         model = LlamaForCausalLM(LlamaConfig(vocab_size=97, **common))
@@ -51,6 +56,12 @@ def make_model(
         model = Qwen2ForCausalLM(Qwen2Config(vocab_size=113, **common))
     elif name == "qwen3":  # norms of q and k, and heads wider than hidden size / heads
         model = Qwen3ForCausalLM(Qwen3Config(vocab_size=131, head_dim=16, **common))
+    elif name == "mixtral":  # two of four experts
+        model = MixtralForCausalLM(MixtralConfig(vocab_size=103, num_local_experts=4, **common))
+    elif name == "qwen3-moe":  # three of eight, whose shares do not add up to 1, after a dense layer
+        experts = {"num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 24}
+        config = Qwen3MoeConfig(vocab_size=109, head_dim=16, mlp_only_layers=[0], **experts, **common)
+        model = Qwen3MoeForCausalLM(config)
     else:
         raise ValueError(name)
     fill(model, seed, spread)
