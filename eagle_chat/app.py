@@ -1,9 +1,7 @@
 """The chat application: takes prompts to the worker and lets the feed show what comes back."""
 
-import os
-import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from textual.app import SystemCommand
@@ -12,31 +10,32 @@ from textual.screen import Screen
 
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
+from eagle_chat.documents import Turn
 from eagle_chat.engine_feed import EngineFeed
 from eagle_chat.events import Failed
+from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
 from eagle_chat.options import ALWAYS_THERE
+from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
-from eagle_chat.terminal import stderr_to_log
-from eagle_chat.themed_app import ThemedApp
-from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
 from eagle_chat.widgets.token_view import TokenView
 from eagle_chat.worker import SessionFactory, Worker
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
-QUIT_WAIT = 0.5  # seconds the engine gets to end its round when the app closes
+OUTSIDE = [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS, *ExportingApp.BINDINGS]
 
 
-class EagleChatApp(ThemedApp):
+class EagleChatApp(ExportingApp):
     """Owns the worker and decides what a key does now; the feed and the screens show what comes back."""
 
     CSS_PATH = "app.tcss"
@@ -65,7 +64,9 @@ class EagleChatApp(ThemedApp):
         self.saved = SavedChats(self)
         self._resume = resume
         self.chat = ChatScreen(title)
-        self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
+        budget = budget or FrameBudget()
+        self.pausing = Pausing(self.worker, budget)
+        self.feed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
         self.failure: str | None = None  # why there is no session
         self._leaving = False
         self._queued: str | None = None
@@ -107,6 +108,12 @@ class EagleChatApp(ThemedApp):
         else:
             self.notify(text, markup=False)
 
+    def written(self) -> tuple[str, Sequence[Turn]]:
+        """The conversation so far."""
+        feed = self.feed
+        turns = [Turn(each.prompt, each.rounds_done(), each.text, each.footer()) for each in feed.replies]
+        return feed.info.model if feed.info else "", turns
+
     # what the user does
 
     def on_prompt_sent(self, message: Prompt.Sent) -> None:
@@ -119,7 +126,8 @@ class EagleChatApp(ThemedApp):
         elif self.busy or self.feed.info is None:
             bar.prompt.clear()
             self._queued = message.text
-            bar.hint(f"sent next: {message.text.strip().partition(chr(10))[0]}", stays=True)
+            waits = " (p lets the engine go on)" if self.pausing.wanted else ""
+            bar.hint(f"sent next{waits}: {message.text.strip().partition(chr(10))[0]}", stays=True)
         else:
             bar.prompt.clear()
             self._ask(message.text)
@@ -129,8 +137,28 @@ class EagleChatApp(ThemedApp):
         if not self.busy:
             return
         self.worker.stop()
+        self.pausing.end()
         self.chat.status.state("stopping…")
         self._take_back_queued()
+
+    def action_pause_engine(self) -> None:
+        """The engine waits between two rounds; or goes on, and the view with it."""
+        self.pausing.toggle()
+        if not self.pausing.wanted:
+            self.chat.tree_view.let_go()
+        self.feed.look_again()
+
+    def on_live_tree_moved(self) -> None:
+        """What is beside the tree may have waited for it."""
+        self.feed.look_again()
+
+    def on_live_tree_round_wanted(self) -> None:
+        """One round more, where the engine waits for that."""
+        self.pausing.step()
+
+    def on_live_tree_missed(self, message: LiveTree.Missed) -> None:
+        """Say what is not there."""
+        self.say(message.text)
 
     def action_compare(self) -> None:
         """The last prompt again, without drafting."""
@@ -196,7 +224,7 @@ class EagleChatApp(ThemedApp):
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
                     ("Conversations", ConversationsScreen.BINDINGS),
-                    ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
+                    ("Outside the prompt", OUTSIDE),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
                 )
             )
@@ -224,14 +252,11 @@ class EagleChatApp(ThemedApp):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now."""
-        if action == "stop_reply":
+        if action in ("stop_reply", "pause_engine"):
             return self.busy
         return self.screen is self.chat or action not in (
-            "compare",
-            "conversations",
-            "new_chat",
-            "regenerate",
-        )
+            "compare", "conversations", "new_chat", "regenerate",
+        )  # fmt: skip
 
     def _last_reply(self, what: str) -> Reply | None:
         """The last reply if `what` can be done with it now; otherwise the user is told why not."""
@@ -271,34 +296,9 @@ class EagleChatApp(ThemedApp):
 
     def _reply_over(self) -> None:
         """Nothing runs any more: send what waited."""
+        self.pausing.end()
         self.chat.busy = False
         if self._queued is not None:
             prompt, self._queued = self._queued, None
             self.chat.prompt_bar.hint("")
             self._ask(prompt)
-
-
-def run_app(
-    make_session: SessionFactory, *, theme: str | None, title: str, recorder: Recorder | None = None,
-    resume: SavedConversation | None = None, look: Look | None = None,
-) -> int:  # fmt: skip
-    """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
-    with stderr_to_log() as log:
-        app = EagleChatApp(
-            make_session, theme=theme, title=title, recorder=recorder, resume=resume, look=look
-        )
-        app.run()
-        app.worker.join(QUIT_WAIT)
-    code = app.return_code or 0
-    if app.failure is not None:
-        print(f"eagle-chat: {visible(app.failure)}", file=sys.stderr)
-    elif code != 0:
-        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
-    if app.feed.reply is not None and app.feed.reply.text:
-        print(f"{visible(app.feed.reply.text)}\n\n{app.feed.reply.footer()}")
-    if app.worker.is_alive():
-        # it is inside a long call of a C library: interpreter shutdown under it can abort, so leave at once
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)
-    return code

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from eagle_chat import __version__, config_command
 from eagle_chat.chats_cli import chats, resume_the_last
+from eagle_chat.cli_export import export
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
@@ -176,6 +177,10 @@ def bench(  # noqa: PLR0913 - one for each option
         typer.Option(metavar="T,…", help="Temperatures. Default: --temperature.", show_default=False),
     ] = None,
     repeats: Annotated[int, typer.Option(min=1, help="Ask everything this often.")] = 1,
+    ui: Annotated[
+        bool, typer.Option("--ui", help="Measure what the screen costs instead: one prompt of its own.")
+    ] = False,
+    pairs: Annotated[int, typer.Option(min=1, help="Of --ui: replies without and with the screen.")] = 5,
     as_json: TablesAsJson = False,
 ) -> None:
     """Measure speed: every method answers every prompt, one right after the other, in one process.
@@ -188,10 +193,19 @@ def bench(  # noqa: PLR0913 - one for each option
     its own length. For transformers the model is loaded a second time. Of the
     configuration only model, head, dtype and device count here.
     """
+    files = [*(questions or ()), *(more or ())]
+    if ui:
+        from eagle_chat.bench_ui import bench_ui
+
+        if files or methods or temperatures or limit or repeats > 1:
+            raise UsageError(
+                "--ui asks a prompt of its own, as often as --pairs says: leave questions, --methods, "
+                "--temperatures, --limit and --repeats out"
+            )
+        raise typer.Exit(bench_ui(options, pairs, as_json))
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench
 
-    files = [*(questions or ()), *(more or ())]
     raise typer.Exit(run_bench(options, Job(files, methods, temperatures, repeats, limit, as_json)))
 
 
@@ -256,4 +270,5 @@ def train(  # noqa: PLR0913 - one for each option
     raise typer.Exit(run_training(options, job))
 
 
+cli.command()(export)
 cli.add_typer(watching)

@@ -24,13 +24,17 @@ Ascii = Annotated[bool, typer.Option("--ascii", help="Draw with ASCII characters
 
 
 @watching.command()
-def replay(
+def replay(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
+    *,
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE [FILE]", help="Traces; two are shown side by side.")
     ],
     speed: Annotated[float, typer.Option(help="0.1, 0.25, 0.5, 1 (as recorded), 2 or 4.")] = 1.0,
     step: Annotated[bool, typer.Option("--step", help="Start paused, to go on round by round.")] = False,
+    pause_on_markers: Annotated[
+        bool, typer.Option("--pause-on-markers", help="Stop where a lesson says something.")
+    ] = False,
     theme: Theme = None,
     ascii_only: Ascii = False,
 ) -> None:
@@ -43,7 +47,7 @@ def replay(
     from eagle_chat.replay import replay as run_replay
 
     look = filled(ctx, {"theme": theme, "ascii_only": ascii_only}, ("theme", "ascii_only"))
-    raise typer.Exit(run_replay(Job(files, speed, step, *chosen(ctx, **look))))
+    raise typer.Exit(run_replay(Job(files, speed, step, pause_on_markers, *chosen(ctx, **look))))
 
 
 @watching.command()

@@ -9,6 +9,7 @@ from eagle_chat.events import (
     Finished,
     Loading,
     Note,
+    Paused,
     Prefill,
     Ready,
     RoundDone,
@@ -16,6 +17,7 @@ from eagle_chat.events import (
     Started,
 )
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.pausing import Pausing
 from eagle_chat.process_memory import resident_bytes
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen, Figures
@@ -25,15 +27,20 @@ from eagle_chat.screens.compare import CompareScreen
 class EngineFeed:
     """Takes events in order. `over` is called whenever nothing runs any more, after it was shown."""
 
-    def __init__(self, chat: ChatScreen, budget: FrameBudget, over: Callable[[], None]) -> None:
+    def __init__(
+        self, chat: ChatScreen, budget: FrameBudget, pausing: Pausing, over: Callable[[], None]
+    ) -> None:
         self.info: SessionInfo | None = None
         self.reply: Reply | None = None  # the newest of the conversation
+        self.replies: list[Reply] = []  # all of the conversation
         self.comparison: CompareScreen | None = None
         self.replacing = False  # the next reply takes the place of the last one
         self._chat = chat
         self._budget = budget
+        self._pausing = pausing
         self._over = over
         self.calibration = Calibration()  # of the conversation
+        self._unpainted = False  # something came, or somebody moved, since the last frame
         self._running: Reply | None = None
         self._discarding = False  # what still arrives belongs to a conversation that was left
 
@@ -42,9 +49,11 @@ class EngineFeed:
         self._discarding = running
         self._running = self.reply = None
         self.calibration = Calibration()
+        self.replies.clear()
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
+        self._unpainted = True
         match event:
             case Loading():
                 self._chat.status.state(event.text())
@@ -60,6 +69,8 @@ class EngineFeed:
                 self._started(event)
             case Failed(message):
                 self._failed(message)
+            case Paused():
+                self._pausing.reached()
             case Prefill() | RoundDone() if self._running is not None:
                 self._running.add(event)
                 if isinstance(event, RoundDone) and self._running is self.reply:
@@ -71,7 +82,7 @@ class EngineFeed:
     def paint(self) -> None:
         """Show the newest state of what runs, if that is due."""
         reply = self._running
-        if reply is None:
+        if reply is None or (self._pausing.waiting and not self._unpainted):
             return
         text, picture = self._budget.text_due(), self._budget.picture_due()
         if not (text or picture):
@@ -81,8 +92,25 @@ class EngineFeed:
         elif self.comparison is not None:
             self.comparison.paint()
         if picture:
-            self._chat.status.state(_progress(reply), kind="live")
+            self._show_state(reply)
         self._budget.painted(text=text, picture=picture)
+        self._unpainted = False
+
+    def look_again(self) -> None:
+        """Somebody moved through the rounds or wants the engine to wait: the screen says so soon."""
+        self._unpainted = True
+
+    def _show_state(self, reply: Reply) -> None:
+        """The badge: the engine's pause before the view's, and both before the round."""
+        behind = self._chat.behind(reply)
+        if self._pausing.waiting:
+            self._chat.status.state("❚❚ engine paused", kind="stopped")
+        elif self._pausing.wanted:
+            self._chat.status.state("pausing…", kind="stopped")
+        elif behind is not None:
+            self._chat.status.state(f"❚❚ {behind} round{'s' * (behind != 1)} behind", kind="stopped")
+        else:
+            self._chat.status.state(_progress(reply), kind="live")
 
     def _ready(self, info: SessionInfo) -> None:
         self.info = info
@@ -98,7 +126,10 @@ class EngineFeed:
             if self.comparison is not None:
                 self.comparison.begin(self._running)
             return
+        if self.replacing and self.replies:
+            self.replies.pop()
         self.reply = self._running
+        self.replies.append(self.reply)
         self._chat.begin(replacing=self.replacing)
         self.replacing = False
         if self.info is not None:

@@ -84,6 +84,11 @@ class RoundDone:
 
 
 @dataclass(frozen=True, slots=True)
+class Paused:
+    """The engine waits between two rounds until it is let go on."""
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The reply is over: its whole text and the summary with the keys of the JSON contract."""
 
@@ -108,4 +113,4 @@ class Note:
     text: str
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed | Note
+Event = Loading | Ready | Started | Prefill | RoundDone | Paused | Finished | Failed | Note

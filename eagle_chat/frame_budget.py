@@ -24,18 +24,35 @@ class FrameBudget:
         self._last_text = self._last_picture = 0.0
         self._running = False
         self._first = False
+        self._paused: tuple[float, float] | None = None  # clock and CPU time when it began to wait
         self.share: float | None = None  # of the reply that runs or ran last
 
     def start(self) -> None:
         """A reply begins."""
         self._running = self._first = True
+        self._paused = None
         self._began = self._last_text = self._last_picture = self._clock()
         self._began_cpu = self._cpu()
         self.share = None
 
     def stop(self) -> None:
         """The reply is over: paint freely."""
-        self._running = False
+        self._running, self._paused = False, None
+
+    def pause(self) -> None:
+        """The engine waits: paint freely, and let neither this time nor its painting count."""
+        if self._running:
+            self._running = False
+            self._paused = self._clock(), self._cpu()
+
+    def resume(self) -> None:
+        """The engine goes on."""
+        if self._paused is not None:
+            (since, since_cpu), self._paused = self._paused, None
+            self._running = True
+            self._began += self._clock() - since
+            self._began_cpu += self._cpu() - since_cpu
+            self._frame_cpu += self._cpu() - since_cpu
 
     def text_due(self) -> bool:
         """Whether to add text now: when affordable, and once a second whatever it costs."""

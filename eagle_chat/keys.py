@@ -6,6 +6,7 @@ import pkgutil
 import unicodedata
 from collections.abc import Iterator, Mapping
 from importlib import import_module
+from string import punctuation
 
 from textual.binding import Binding
 from textual.dom import DOMNode
@@ -16,7 +17,8 @@ from eagle_chat.errors import UsageError
 
 PLACES = ("eagle_chat.screens", "eagle_chat.widgets")
 MODIFIERS = {"ctrl", "shift", "alt", "super", "meta", "hyper"}
-NAMED = {key.value for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()}
+SIGNS = {unicodedata.name(sign).lower().replace("-", "_").replace(" ", "_") for sign in punctuation}
+NAMED = {key.value for key in Keys} | {*KEY_NAME_REPLACEMENTS.values()} | SIGNS
 
 Owned = dict[str, list[Binding]]  # bindings of a class, by the id of what they do
 

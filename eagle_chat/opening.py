@@ -54,10 +54,10 @@ def open_chat(ctx: typer.Context, options: Options, wanted: Wanted) -> int:
 
 
 def _open_app(options: Options, wanted: Wanted, theme: str | None, look: Look) -> int:
-    from eagle_chat.app import run_app
     from eagle_chat.conversation_recorder import Recorder, settings_of
     from eagle_chat.conversations import Library
     from eagle_chat.events import Loading
+    from eagle_chat.running import run_app
     from eagle_chat.worker import Session
 
     def make_session(progress: Callable[[Loading], None]) -> Session:

@@ -24,6 +24,12 @@ def load_recording(path: Path) -> Trace:
     for number, done in enumerate(trace.rounds):
         if not _sound(done, number):
             raise EagleChatError(f"{path} is damaged (round {number}): record it again")
+    for marker in trace.markers:
+        if not 0 <= marker.round < len(trace.rounds):
+            raise EagleChatError(
+                f"{path} has a marker for round {marker.round}, but rounds 0 to {len(trace.rounds) - 1}: "
+                "correct that line"
+            )
     return trace
 
 
@@ -84,6 +90,7 @@ def _sound_tree(tree: TreeRecord) -> bool:
         and (tree.noise is None or (len(tree.noise) == nodes and _numbers_or_none(tree.noise)))
         and all(0 <= each.parent < nodes + at for at, each in enumerate(tree.dropped))
         and _numbers(number for each in tree.dropped for number in (each.confidence, each.value))
+        and (tree.cutoff is None or _numbers([tree.cutoff]))
         and _sound_sizing(tree.sizing)
     )
 

@@ -25,6 +25,7 @@ class Job:
     files: Sequence[Path]
     speed: float = AS_RECORDED
     paused: bool = False
+    pause_on_markers: bool = False
     theme: str | None = None
     look: Look = field(default_factory=Look)
 
@@ -43,7 +44,7 @@ def replay(job: Job) -> int:
         return _print(replays, names)
     from eagle_chat.replay_app import run_replay_app
 
-    player = Player(replays, speed=job.speed, playing=not job.paused)
+    player = Player(replays, speed=job.speed, playing=not job.paused, pause_on_markers=job.pause_on_markers)
     return run_replay_app(player, names, job.theme, job.look)
 
 

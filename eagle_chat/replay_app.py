@@ -10,7 +10,10 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+from eagle_chat.documents import Turn
 from eagle_chat.errors import EXIT_FAILURE
+from eagle_chat.export import turn_of
+from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.look import Look
 from eagle_chat.racing import Race
 from eagle_chat.replaying import Player
@@ -23,7 +26,7 @@ from eagle_chat.themed_app import ThemedApp
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
 
-class ReplayApp(ThemedApp):
+class ReplayApp(ExportingApp):
     """One trace on the layout of the chat, or two side by side."""
 
     CSS_PATH: ClassVar = ["app.tcss", "replay.tcss"]
@@ -50,6 +53,18 @@ class ReplayApp(ThemedApp):
         """The recording."""
         return self.player_screen
 
+    def written(self) -> tuple[str, Sequence[Turn]]:
+        """Whole, wherever the replay is."""
+        traces = [replay.trace for replay in self.player_screen.player.replays]
+        return traces[0].info.model, [turn_of(trace) for trace in traces]
+
+    def say(self, text: str) -> None:
+        """Where the replay says why a round is notable."""
+        if self.screen is self.player_screen:
+            self.player_screen.say(text)
+        else:
+            super().say(text)
+
     def action_help(self) -> None:
         """Keys and definitions."""
         if self.screen is self.player_screen:
@@ -59,7 +74,7 @@ class ReplayApp(ThemedApp):
                 if isinstance(each, Binding) and each.action.startswith("select")
             ]
             own = RaceScreen.BINDINGS if isinstance(self.player_screen, RaceScreen) else []
-            keys = [*PlayerScreen.BINDINGS, *own, *nodes, *ReplayApp.BINDINGS]
+            keys = [*PlayerScreen.BINDINGS, *own, *nodes, *ReplayApp.BINDINGS, *ExportingApp.BINDINGS]
             self.push_screen(HelpScreen(("Replay", keys), replay=True))
 
 

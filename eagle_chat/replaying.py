@@ -7,12 +7,13 @@ going on. Nothing here knows of a terminal.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import accumulate
 
 from eagle_chat.notable import why_notable
+from eagle_chat.phases import Phase, drafting, phases
 from eagle_chat.records import RoundRecord
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.summary import figures, one_line
@@ -38,6 +39,14 @@ class Frame:
     over: bool  # all that was recorded is there
 
 
+@dataclass(frozen=True, slots=True)
+class UnderWay:
+    """A round that is looked at in one of its phases."""
+
+    record: RoundRecord
+    phase: Phase
+
+
 class Replay:
     """One trace, with at least one round."""
 
@@ -47,6 +56,9 @@ class Replay:
         records = [done.record for done in trace.rounds]
         before = [None, *records]
         self.notable = tuple(map(why_notable, records, before))  # of each round
+        self.lessons = [""] * len(records)  # what the markers say of each round
+        for marker in trace.markers:
+            self.lessons[marker.round] = f"{self.lessons[marker.round]}\n{marker.text}".strip()
         self._text = "".join(done.text for done in trace.rounds)
         self._ends = (0, *accumulate(len(done.text) for done in trace.rounds))  # characters after n rounds
         self._checkpoints = self._count()
@@ -116,13 +128,16 @@ class Player:
     """Where the replay is and how fast it goes. Every jump stops at the end of a round and pauses."""
 
     def __init__(
-        self, replays: Sequence[Replay], *, speed: float = AS_RECORDED, playing: bool = True
-    ) -> None:
+        self, replays: Sequence[Replay], *, speed: float = AS_RECORDED, playing: bool = True,
+        pause_on_markers: bool = False,
+    ) -> None:  # fmt: skip
         self.replays = tuple(replays)
         self.speed = speed
         self.playing = playing
+        self.pause_on_markers = pause_on_markers
         self.ms = 0.0  # engine time
         self.place = 0  # moments that have passed
+        self._phase: int | None = None  # walked to, of the round whose end is the place
         moments = [
             _Moment(ms, run, done)
             for run, replay in enumerate(self.replays)
@@ -147,27 +162,41 @@ class Player:
         return next(passed, 0)
 
     def frame(self, run: int = 0) -> Frame:
-        """What a run shows now."""
-        return self.replays[run].frame(self.done(run))
+        """What a run shows now: what its rounds wrote that are over."""
+        moment = self._moments[self.place - 1]
+        last = self._steps(self.place) - 1
+        unfinished = self._phase not in (None, last) and moment.run == run
+        return self.replays[run].frame(self.done(run) - unfinished)
 
-    def unverified(self, run: int = 0) -> RoundRecord | None:
-        """The round under way in slow motion: its tree is drafted, the target has not answered yet."""
+    def under_way(self, run: int = 0) -> UnderWay | None:
+        """The round that a run is in the middle of: one that is walked, or the next one in slow motion."""
+        if self._phase is not None:
+            record = self._record(self.place)
+            walked = run == self._moments[self.place - 1].run
+            return UnderWay(record, phases(record)[self._phase]) if walked else None
         replay, done = self.replays[run], self.done(run)
         if not 0 < done < replay.rounds:
             return None
         record = replay.trace.rounds[done].record
         if len(record.tree.tokens) == 1 or record.ms / self.speed < 1000 * SEEN:
             return None
-        # not before half of the round is over, or the verdict on the one before could not be read
-        since = replay.clock[done - 1] + max(record.draft_ms, record.ms / 2)
-        return record if self.ms >= since else None
+        # not in the first half of the round, or the verdict on the one before could not be read
+        share = 2 * (self.ms - replay.clock[done - 1]) / record.ms - 1
+        phase = drafting(record, share * record.ms / max(record.draft_ms, 1e-9))
+        return None if share < 0 else UnderWay(record, phase)
 
     def advance(self, seconds: float) -> None:
         """Time goes by."""
         if not self.playing:
             return
+        self._phase = None
         self.ms = min(self.total_ms, self.ms + 1000 * seconds * self.speed)
-        self.place = max(self.place, bisect_right(self._times, self.ms))
+        reached = max(self.place, bisect_right(self._times, self.ms))
+        marked = (place for place in range(self.place + 1, reached + 1) if self._lesson(place))
+        if self.pause_on_markers and (stop := next(marked, None)):
+            self._go(stop)
+            return
+        self.place = reached
         self.playing = not self.over
 
     def toggle(self) -> None:
@@ -179,6 +208,32 @@ class Player:
     def step(self, rounds: int) -> None:
         """So many rounds on, or back."""
         self._go(self.place + rounds)
+
+    def step_phase(self, way: int) -> None:
+        """One phase on or back; a round that is over is walked from its beginning, and back from its end."""
+        self.playing = False
+        if self._phase is None and not self.over:
+            ahead = self.under_way(self._moments[self.place].run)
+            if ahead is not None:  # slow motion was in the middle of that round
+                self._go(self.place + 1)
+                self._phase = phases(ahead.record).index(ahead.phase)
+        steps = self._steps(self.place)
+        now = (-1 if way > 0 else steps - 1) if self._phase is None else self._phase
+        if 0 <= now + way < steps:
+            self._phase = now + way
+        elif 0 < self.place + way <= len(self._moments):
+            self._go(self.place + way)
+            self._phase = 0 if way > 0 else self._steps(self.place) - 1
+        elif way < 0:
+            self._go(0)
+
+    def _steps(self, place: int) -> int:
+        """Phases of the round that ends there."""
+        return len(phases(self._record(place))) if place else 0
+
+    def _record(self, place: int) -> RoundRecord:
+        moment = self._moments[place - 1]
+        return self.replays[moment.run].trace.rounds[moment.done - 1].record
 
     def first(self) -> None:
         """To the start, before anything was there."""
@@ -195,28 +250,49 @@ class Player:
 
     def go_to_time(self, ms: float) -> None:
         """To what was there after so many milliseconds."""
-        self.playing = False
+        self.playing, self._phase = False, None
         self.ms = max(0.0, min(ms, self.total_ms))
         self.place = bisect_right(self._times, self.ms)
 
     def notable(self, way: int) -> bool:
         """To the next notable round (`way` 1) or the one before (-1); False where there is none."""
-        places = range(self.place + way, len(self._moments) + 1 if way > 0 else 0, way)
-        found = next((place for place in places if self._is_notable(place)), None)
-        if found is not None:
-            self._go(found)
-        return found is not None
+        return self._find(self._is_notable, way)
+
+    def marker(self, way: int) -> bool:
+        """To the next round with a marker, or the one before; False where there is none."""
+        return self._find(lambda place: bool(self._lesson(place)), way)
+
+    @property
+    def has_markers(self) -> bool:
+        """Whether this is a lesson."""
+        return any(replay.trace.markers for replay in self.replays)
+
+    @property
+    def lesson(self) -> str:
+        """What the markers say of the newest round; empty where there are none."""
+        return self._lesson(self.place)
 
     def change_speed(self, steps: int) -> None:
         """Faster or slower, within `SPEEDS`."""
         at = min(range(len(SPEEDS)), key=lambda i: abs(SPEEDS[i] - self.speed))
         self.speed = SPEEDS[max(0, min(at + steps, len(SPEEDS) - 1))]
 
+    def _find(self, is_wanted: Callable[[int], bool], way: int) -> bool:
+        places = range(self.place + way, len(self._moments) + 1 if way > 0 else 0, way)
+        found = next(filter(is_wanted, places), None)
+        if found is not None:
+            self._go(found)
+        return found is not None
+
+    def _lesson(self, place: int) -> str:
+        moment = self._moments[place - 1]
+        return self.replays[moment.run].lessons[moment.done - 1] if place else ""
+
     def _is_notable(self, place: int) -> bool:
         moment = self._moments[place - 1]
         return place > 0 and self.replays[moment.run].notable[moment.done - 1] is not None
 
     def _go(self, place: int) -> None:
-        self.playing = False
+        self.playing, self._phase = False, None
         self.place = max(0, min(place, len(self._moments)))
         self.ms = self._times[self.place - 1] if self.place else 0.0

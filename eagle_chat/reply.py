@@ -73,6 +73,16 @@ class Reply:
         """Whether the user ended it."""
         return self.summary.get("stopped_by") == STOPPED_BY_USER
 
+    def rounds_done(self) -> list[RoundDone]:
+        """The rounds, each with the text it completed."""
+        starts = [0, *self._lengths[:-1]]
+        ends = [*self._lengths[:-1], None]  # the last one has what is left
+        whole = self.text
+        return [
+            RoundDone(record, whole[start:end])
+            for record, start, end in zip(self.rounds, starts, ends, strict=False)  # of no rounds none
+        ]
+
     def text_at(self, ms: float) -> str:
         """The text that was there after `ms` of engine time: a recorded run beside one that is under way."""
         if ms >= self.ms:

@@ -61,6 +61,7 @@ class SavedChats:
         turns = conversation.turns[:-1] if conversation.unanswered else conversation.turns
         for turn in turns:
             app.feed.reply = reply = SavedReply(turn)
+            app.feed.replies.append(reply)
             chat.transcript.add_prompt(turn.prompt)
             chat.transcript.add_reply().show(reply)
         count = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"

@@ -3,7 +3,9 @@
 import os
 from collections.abc import Sequence
 
+from textual import events
 from textual.app import App
+from textual.errors import NoWidget
 from textual.filter import LineFilter
 from textual.theme import Theme
 
@@ -12,6 +14,7 @@ from eagle_chat.ascii_only import AsciiOnly
 from eagle_chat.errors import UsageError
 from eagle_chat.look import Look
 from eagle_chat.screens.chat import HEIGHTS, WIDTHS
+from eagle_chat.screens.palette import Palette
 from eagle_chat.user_themes import UserThemes
 
 LOOK_AGAIN = 1.0  # seconds between two looks at the user's themes
@@ -70,6 +73,25 @@ class ThemedApp(App[None]):
         """Colours of the tree for themes that do not name them."""
         defaults = themes.tree_variable_defaults(dark=self.current_theme.dark)
         return dict.fromkeys(defaults, "ansi_default") if self.current_theme.ansi else defaults
+
+    async def on_event(self, event: events.Event) -> None:
+        """Two events are for nobody, and would end the application in Textual 8.2."""
+        if not (isinstance(event, events.InputEvent) and self._comes_too_late(event)):
+            await super().on_event(event)
+
+    def _comes_too_late(self, event: events.InputEvent) -> bool:
+        """A click on what has just been removed, and anything when the last screen has gone."""
+        if not self.screen_stack or not isinstance(event, events.MouseDown):
+            return not self.screen_stack
+        try:
+            return self.get_widget_at(event.x, event.y)[0].parent is None
+        except NoWidget:
+            return False
+
+    def action_command_palette(self) -> None:
+        """Ours."""
+        if self.use_command_palette and not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
 
     def _read_user_themes(self) -> tuple[set[str], list[str]]:
         found, problems = self._user_themes.look()

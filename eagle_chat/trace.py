@@ -3,10 +3,14 @@
 Line 1 is the header: `format`, `version`, what was loaded, the prompt, method and seed. Then come
 `prompt_tokens`, a line for every round with the fields of `RoundRecord` and the text it completed, and at the
 end the summary of the reply. Token bytes are strings where they are whole UTF-8 characters and lists of byte
-values elsewhere. Numbers are rounded to five digits.
+values elsewhere. Numbers are rounded to five digits. The whole may be packed with gzip.
 
 At temperature above 0, `tree.noise` and `bonus_noise` are the noise that the target added to its
 log-probabilities, null for nodes it was not asked about. They came later: a trace without them is whole.
+
+Markers turn a trace into a lesson. They are written into a recording afterwards, each a line of its own
+anywhere below the header: `{"marker":{"round":3,"text":"…"}}` says `text` when round 3 is over (0 is the
+prefill). Version 1 had no markers; it is read as well.
 """
 
 from __future__ import annotations
@@ -15,7 +19,7 @@ import gzip
 import json
 import platform
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -28,8 +32,17 @@ from eagle_chat.events import Event, Finished, Prefill, RoundDone, SessionInfo, 
 from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 
 FORMAT = "eagle-chat-trace"
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
 GZIP = b"\x1f\x8b"  # how such a file begins; traces are read compressed as well
+
+
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """What a lesson says about a round; several of one round are read one after the other."""
+
+    round: int
+    text: str
 
 
 @dataclass(frozen=True)
@@ -41,6 +54,7 @@ class Trace:
     prompt_tokens: int
     rounds: list[RoundDone]
     summary: dict[str, Any] | None  # None where the recording was cut off
+    markers: tuple[Marker, ...] = ()  # by round
 
 
 class TraceWriter:
@@ -79,7 +93,7 @@ class TraceWriter:
 
     def _line(self, value: dict[str, Any]) -> None:
         try:
-            self._file.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+            self._file.write(_line(value))
             self._file.flush()
         except OSError as error:
             raise EagleChatError(
@@ -108,7 +122,35 @@ def open_trace(path: Path | None) -> Iterator[IO[str] | None]:
 
 
 def read_trace(path: Path) -> Trace:
-    """Raises EagleChatError naming file and line for anything that is no trace of this version."""
+    """Raises EagleChatError naming file and line for anything that is no trace of a version known here."""
+    values = _values(path)
+    try:
+        info = SessionInfo(**{**values[0]["info"], "notes": tuple(values[0]["info"]["notes"])})
+        prompt_tokens = next((value["prompt_tokens"] for value in values if "prompt_tokens" in value), 0)
+        rounds = [RoundDone(_round(each["round"]), each["text"]) for each in values[1:] if "round" in each]
+        markers = sorted(_markers(values), key=lambda marker: marker.round)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise EagleChatError(f"{path} is damaged ({error})") from None
+    summary = next((value["end"] for value in values if "end" in value), None)
+    return Trace(values[0], info, prompt_tokens, rounds, summary, tuple(markers))
+
+
+def write_markers(path: Path, markers: Iterable[Marker]) -> None:
+    """Make these the markers of the trace, in place of those it had."""
+    header, *values = (value for value in _values(path) if "marker" not in value)
+    lines = [header | {"version": VERSION}, *values, *({"marker": asdict(marker)} for marker in markers)]
+    data = "".join(map(_line, lines)).encode()
+    try:
+        packed = path.read_bytes().startswith(GZIP)
+        path.write_bytes(gzip.compress(data, mtime=0) if packed else data)
+    except OSError as error:
+        raise EagleChatError(
+            f"the markers cannot be written to {path} ({error.strerror}): make it writable, or mark a copy"
+        ) from None
+
+
+def _values(path: Path) -> list[dict[str, Any]]:
+    """Every line as an object, the first one a header this program knows."""
     try:
         lines = _lines(path)
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
@@ -116,18 +158,24 @@ def read_trace(path: Path) -> Trace:
     values = [_parse(path, number, line) for number, line in enumerate(lines, start=1)]
     if not values or values[0].get("format") != FORMAT:
         raise EagleChatError(f"{path} is not an eagle-chat trace")
-    if values[0].get("version") != VERSION:
+    if values[0].get("version") not in READABLE:
         raise EagleChatError(
-            f"{path} is a trace of version {values[0].get('version')}, this program reads {VERSION}"
+            f"{path} is a trace of version {values[0].get('version')}, "
+            f"this program reads {' and '.join(map(str, READABLE))}"
         )
-    try:
-        info = SessionInfo(**{**values[0]["info"], "notes": tuple(values[0]["info"]["notes"])})
-        prompt_tokens = next((value["prompt_tokens"] for value in values if "prompt_tokens" in value), 0)
-        rounds = [RoundDone(_round(each["round"]), each["text"]) for each in values[1:] if "round" in each]
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise EagleChatError(f"{path} is damaged ({error})") from None
-    summary = next((value["end"] for value in values if "end" in value), None)
-    return Trace(values[0], info, prompt_tokens, rounds, summary)
+    return values
+
+
+def _markers(values: list[dict[str, Any]]) -> list[Marker]:
+    """Raises TypeError where one is damaged: rounds are sorted by number, and texts shown."""
+    markers = [Marker(**each["marker"]) for each in values if "marker" in each]
+    if not all(type(marker.round) is int and isinstance(marker.text, str) for marker in markers):
+        raise TypeError("a marker needs a round and a text")
+    return markers
+
+
+def _line(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n"
 
 
 def _lines(path: Path) -> list[str]:

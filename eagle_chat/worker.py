@@ -13,7 +13,8 @@ from typing import Protocol
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EagleChatError
-from eagle_chat.events import Event, Failed, Finished, Loading, Note, Ready, SessionInfo
+from eagle_chat.events import Event, Failed, Finished, Loading, Note, Paused, Ready, RoundDone, SessionInfo
+from eagle_chat.gate import Gate
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Worker(threading.Thread):
         self._requests: queue.SimpleQueue[tuple[Request, threading.Event] | None] = queue.SimpleQueue()
         self._newest_stop = self._running_stop = threading.Event()
         self._quitting = threading.Event()
+        self._gate = Gate()
 
     def ask(self, prompt: str, *, seed: int | None = None) -> None:
         """Queue a prompt."""
@@ -86,10 +88,23 @@ class Worker(threading.Thread):
 
         self._submit(request)
 
+    def pause(self) -> None:
+        """Wait after the round under way. `Paused` says when that is."""
+        self._gate.close()
+
+    def go_on(self) -> None:
+        """Let it decode again."""
+        self._gate.open()
+
+    def step(self) -> None:
+        """Go on for one round, then wait again."""
+        self._gate.let_one()
+
     def stop(self) -> None:
-        """End what runs between rounds, and the newest request also before it has begun."""
+        """End what runs between rounds, paused or not, and the newest request also before it has begun."""
         self._running_stop.set()
         self._newest_stop.set()
+        self._gate.open()
 
     def quit(self) -> None:
         """End the thread after the round it is in; requests still queued are dropped."""
@@ -143,6 +158,8 @@ class Worker(threading.Thread):
         for event in events:
             self._put(session, event)
             finished = isinstance(event, Finished)
+            if isinstance(event, RoundDone):
+                self._wait_at_gate()
         return finished
 
     def _put(self, session: Session, event: Event) -> None:
@@ -150,6 +167,12 @@ class Worker(threading.Thread):
         note = self.recorder.take(event, session.info)
         self.inbox.append(event)
         self._note(note)
+
+    def _wait_at_gate(self) -> None:
+        """The session's generator waits with us, and the engine's clock stands still while it does."""
+        if self._gate.closed:
+            self.inbox.append(Paused())
+        self._gate.wait()
 
     def _note(self, text: str | None) -> None:
         if text:

@@ -1,25 +1,33 @@
 """Makes the pictures of this folder: the app replays recorded rounds and is photographed at set sizes.
 
-python screenshots/make.py            draw every picture from traces/
-python screenshots/make.py --record   record traces/ anew with the default model first
+python screenshots/make.py                draw every picture from traces/
+python screenshots/make.py NAME …         only these
+python screenshots/make.py --record       record traces/ anew with the default model first
+
+A picture is a line of `PICTURES`: its scene, its size and its theme.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import re
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-import resvg_py
+from textual.app import App
 
 from eagle_chat.app import EagleChatApp
 from eagle_chat.events import Event, Finished, Prefill, Started
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.pictures import most_telling, png, screen_svg
+from eagle_chat.replay_app import ReplayApp
+from eagle_chat.replaying import Player, Replay
 from eagle_chat.trace import Trace, read_trace
 
 HERE = Path(__file__).parent
@@ -33,7 +41,9 @@ RECORDINGS = {
 }  # prompt, method
 EARLIEST = 20  # round at which a picture of a reply under way may be taken
 TELLING = 3  # drafts accepted in it
-FONT = "DejaVu Sans Mono"
+
+Size = tuple[int, int]
+Scene = Callable[[Size, str], AbstractAsyncContextManager[App[None]]]
 
 
 class NoShare(FrameBudget):
@@ -81,21 +91,14 @@ class RecordedSession:
         yield Finished(trace.summary["text"], trace.summary, again)
 
 
-def record() -> None:
-    """Run the default model. On a machine that does nothing else: the figures are in the pictures."""
-    TRACES.mkdir(exist_ok=True)
-    for name, (prompt, method) in RECORDINGS.items():
-        command = [sys.executable, "-m", "eagle_chat", "run", prompt, "--seed", "7", "--method", method]
-        command += ["--max-new-tokens", "160", "--trace", str(TRACES / f"{name}.jsonl")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+def trace(name: str) -> Trace:
+    """One of the recordings."""
+    return read_trace(TRACES / f"{name}.jsonl")
 
 
-async def photograph(name: str, size: tuple[int, int], theme: str, *, compare: bool = False) -> None:
-    """One picture, as SVG and PNG."""
-    traces = {name: read_trace(TRACES / f"{name}.jsonl") for name in RECORDINGS}
-    session = (
-        RecordedSession(traces["drafted"], traces["plain"]) if compare else RecordedSession(traces["chat"])
-    )
+@asynccontextmanager
+async def asked(session: RecordedSession, size: Size, theme: str) -> AsyncIterator[tuple[EagleChatApp, Any]]:
+    """The chat with its prompt sent."""
     app = EagleChatApp(lambda progress: session, theme=theme, title=session.info.model, budget=NoShare())
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
@@ -103,20 +106,89 @@ async def photograph(name: str, size: tuple[int, int], theme: str, *, compare: b
         for character in session.drafted.header["prompt"]:
             await pilot.press("space" if character == " " else character)
         await pilot.press("enter")
-        await until(lambda: not app.busy if compare else bool(app.feed.reply and app.feed.reply.text))
-        if compare:
-            await pilot.press("ctrl+r")
-            await until(lambda: not app.busy)
-        await asyncio.sleep(2.5)  # the screen paints at a few frames a second
-        await pilot.pause()
-        svg = app.export_screenshot(title="eagle-chat")
+        yield app, pilot
         app.worker.stop()
         app.worker.quit()
-    svg = re.sub(r"terminal-\d+", "terminal-0", re.sub(r"@font-face \{.*?\}", "", svg, flags=re.S))
-    svg = svg.replace("Fira Code", FONT)
-    (HERE / f"{name}.svg").write_text(svg, encoding="utf-8")
-    (HERE / f"{name}.png").write_bytes(bytes(resvg_py.svg_to_bytes(svg_string=svg)))
-    print(f"{name}: {size[0]}x{size[1]}")
+
+
+@asynccontextmanager
+async def chat(size: Size, theme: str, *keys: str) -> AsyncIterator[App[None]]:
+    """A reply under way, then some keys."""
+    async with asked(RecordedSession(trace("chat")), size, theme) as (app, pilot):
+        await until(lambda: bool(app.feed.reply and app.feed.reply.text))
+        await settled(pilot)
+        for key in keys:
+            await pilot.press(key)
+        yield app
+
+
+def inspector(size: Size, theme: str) -> AbstractAsyncContextManager[App[None]]:
+    """A node that was drafted and not accepted, explained."""
+    return chat(size, theme, "tab", "down", "down")
+
+
+@asynccontextmanager
+async def compare(size: Size, theme: str) -> AsyncIterator[App[None]]:
+    """The same prompt without drafting, at its end."""
+    async with asked(RecordedSession(trace("drafted"), trace("plain")), size, theme) as (app, pilot):
+        await until(lambda: not app.busy)
+        await pilot.press("ctrl+r")
+        await until(lambda: not app.busy)
+        await settled(pilot)
+        yield app
+
+
+@asynccontextmanager
+async def replayed(names: tuple[str, ...], size: Size, theme: str) -> AsyncIterator[App[None]]:
+    """A trace at its most telling round, or two at the same moment."""
+    player = Player([Replay(trace(name)) for name in names], playing=False)
+    player.go_to_round(most_telling(player.replays[0].trace.rounds))
+    app = ReplayApp(player, [f"{name}.jsonl" for name in names], theme=theme)
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield app
+
+
+def replay(size: Size, theme: str) -> AbstractAsyncContextManager[App[None]]:
+    """One trace."""
+    return replayed(("chat",), size, theme)
+
+
+@dataclass(frozen=True)
+class Picture:
+    """What is photographed; `name` is that of its files."""
+
+    name: str
+    scene: Scene
+    size: Size
+    theme: str = "eagle-dark"
+
+
+PICTURES = (
+    Picture("chat-120x40", chat, (120, 40)),
+    Picture("chat-120x40-light", chat, (120, 40), "eagle-light"),
+    Picture("chat-80x24", chat, (80, 24)),
+    Picture("chat-200x60", chat, (200, 60)),
+    Picture("compare-120x40", compare, (120, 40)),
+    Picture("inspector-120x40", inspector, (120, 40)),
+    Picture("replay-120x40", replay, (120, 40)),
+)
+
+
+async def take(picture: Picture) -> None:
+    """The picture as SVG and PNG."""
+    async with picture.scene(picture.size, picture.theme) as app:
+        svg = screen_svg(app.export_screenshot(title="eagle-chat"))
+    (HERE / f"{picture.name}.svg").write_text(svg, encoding="utf-8")
+    (HERE / f"{picture.name}.png").write_bytes(png(svg))
+    print(picture.name)
+
+
+async def settled(pilot: Any) -> None:
+    """The screen paints at a few frames a second."""
+    await asyncio.sleep(2.5)
+    await pilot.pause()
 
 
 async def until(true: Callable[[], object], seconds: float = 20) -> None:
@@ -126,19 +198,31 @@ async def until(true: Callable[[], object], seconds: float = 20) -> None:
             await asyncio.sleep(0.02)
 
 
+def record() -> None:
+    """Run the default model. On a machine that does nothing else: the figures are in the pictures."""
+    TRACES.mkdir(exist_ok=True)
+    for name, (prompt, method) in RECORDINGS.items():
+        command = [sys.executable, "-m", "eagle_chat", "run", prompt, "--seed", "7", "--method", method]
+        command += ["--max-new-tokens", "160", "--trace", str(TRACES / f"{name}.jsonl")]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
 def main() -> None:
     """See the module's docstring."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these pictures")
     parser.add_argument("--record", action="store_true", help="record traces/ anew first")
-    if parser.parse_args().record:
+    arguments = parser.parse_args()
+    known = [picture.name for picture in PICTURES]
+    if strangers := set(arguments.names) - set(known):
+        parser.error(f"no picture called {', '.join(sorted(strangers))}: choose from {', '.join(known)}")
+    if arguments.record:
         record()
-    asyncio.run(photograph("chat-120x40", (120, 40), "eagle-dark"))
-    asyncio.run(photograph("chat-120x40-light", (120, 40), "eagle-light"))
-    asyncio.run(photograph("chat-80x24", (80, 24), "eagle-dark"))
-    asyncio.run(photograph("chat-200x60", (200, 60), "eagle-dark"))
-    asyncio.run(photograph("compare-120x40", (120, 40), "eagle-dark", compare=True))
+    for picture in PICTURES:
+        if not arguments.names or picture.name in arguments.names:
+            asyncio.run(take(picture))
 
 
 if __name__ == "__main__":

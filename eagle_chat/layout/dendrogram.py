@@ -13,6 +13,7 @@ from eagle_chat.layout.folding import Shown, fold
 from eagle_chat.layout.rows import Row, best_dropped, clip, joined, not_kept, why_this_size
 from eagle_chat.layout.states import NodeState, bonus_text, confidences, marks, node_states, scores
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.phases import EVERYTHING, Sight
 from eagle_chat.records import RoundRecord
 
 MARGIN = 1
@@ -93,23 +94,23 @@ def place(record: RoundRecord, width: int, height: int) -> Placement:
 
 
 def layout(
-    record: RoundRecord, width: int, height: int, ascii_only: bool = False, verified: bool = True
+    record: RoundRecord, width: int, height: int, ascii_only: bool = False, sight: Sight = EVERYTHING
 ) -> list[Row]:
     """Rows of the tree, and below it what was not kept and why it has its size: `height` at most.
 
     A tree too deep for `width` comes out wider; `width_needed` tells before.
     """
-    pen, notes = _drawn(record, width, height, ascii_only, verified)
+    pen, notes = _drawn(record, width, height, ascii_only, sight)
     for node in pen.placement.at:
         pen.node(node)
     return pen.rows() + notes
 
 
 def cells(
-    record: RoundRecord, width: int, height: int, ascii_only: bool = False, verified: bool = True
+    record: RoundRecord, width: int, height: int, ascii_only: bool = False, sight: Sight = EVERYTHING
 ) -> list[Cell]:
     """Where the nodes of that picture stand."""
-    pen, notes = _drawn(record, width, height, ascii_only, verified)
+    pen, notes = _drawn(record, width, height, ascii_only, sight)
     found = [cell for node in pen.placement.at for cell in pen.cells(node)]
     dropped = best_dropped(record, pen.placement.shown.dropped)
     for y, row in enumerate(notes, start=pen.placement.height):
@@ -118,7 +119,7 @@ def cells(
 
 
 def _drawn(
-    record: RoundRecord, width: int, height: int, ascii_only: bool, verified: bool
+    record: RoundRecord, width: int, height: int, ascii_only: bool, sight: Sight
 ) -> tuple["_Pen", list[Row]]:
     """Everything placed and nothing drawn yet, and the rows below the tree."""
     why = why_this_size(record, width - MARGIN, ascii_only) if height >= LOWEST_WITH_NOTES else []
@@ -127,7 +128,7 @@ def _drawn(
     notes = [not_kept(record, width - MARGIN, ascii_only, placement.shown.dropped)] if summary else []
     notes += [why] if why else []
     rows = [clip([(" " * MARGIN, "label"), *note], width, ascii_only) for note in notes]
-    return _Pen(record, placement, ascii_only, verified), rows
+    return _Pen(record, placement, ascii_only, sight), rows if sight.dropped else [[] for _ in rows]
 
 
 def _levels(record: RoundRecord) -> int:
@@ -138,15 +139,16 @@ def _levels(record: RoundRecord) -> int:
 class _Pen:
     """Puts the pieces of a placed tree on rows, each at its cell."""
 
-    def __init__(self, record: RoundRecord, placement: Placement, ascii_only: bool, verified: bool) -> None:
+    def __init__(self, record: RoundRecord, placement: Placement, ascii_only: bool, sight: Sight) -> None:
         self.record = record
         self.placement = placement
         self.ascii_only = ascii_only
-        self.verified = verified
+        self.sight = sight
         self.marks = marks(ascii_only)
-        self.states = node_states(record, verified)
+        self.states = node_states(record, sight.verdict)
         self.confidences = confidences(record.tree)
-        self.heavy = frozenset((*record.path, placement.shown.bonus)) if verified else frozenset[int | None]()
+        accepted = (*record.path, placement.shown.bonus) if sight.verdict else ()
+        self.heavy = frozenset[int | None](accepted)
         self.pieces: list[list[tuple[int, str, str]]] = [[] for _ in range(placement.height)]
 
     def rows(self) -> list[Row]:
@@ -172,7 +174,9 @@ class _Pen:
         return [Cell(row, x, self._cell(node, depth, row) - x, node)]
 
     def _visible(self, node: int) -> bool:
-        return self.verified or node != self.placement.shown.bonus  # its place is kept free until then
+        if node == self.placement.shown.bonus:  # its place is kept free until then
+            return self.sight.own
+        return self.sight.levels is None or self.placement.at[node][0] <= self.sight.levels
 
     def _cell(self, node: int, depth: int, row: int) -> int:
         """Glyph, token, folded count and numbers; returns the first cell after them."""
@@ -199,13 +203,14 @@ class _Pen:
         tree = self.record.tree
         kept = len(tree.tokens)
         if node < kept:
-            target = tree.target[node] if tree.target is not None and self.verified else None
+            target = tree.target[node] if tree.target is not None and self.sight.target else None
             return self.states[node], tree.texts[node], f" {scores(self.confidences[node], target)}"
         if node == self.placement.shown.bonus:
             data = bonus_text(self.record) or b""
             return NodeState.BONUS, data, f" {scores(None, self.record.bonus_target)}"
         dropped = tree.dropped[node - kept]
-        return NodeState.DROPPED, dropped.text, f" {scores(dropped.confidence, None)}"
+        state = NodeState.DROPPED if self.sight.dropped else NodeState.PENDING
+        return state, dropped.text, f" {scores(dropped.confidence, None)}"
 
     def _edges(self, children: list[int], start: int, x: int, row: int) -> None:
         """Lines from the end of a parent's cell, `start`, through the branching cell `x` to its children."""
@@ -229,7 +234,8 @@ class _Pen:
             above = below
 
     def _is_dropped(self, node: int) -> bool:
-        return node >= len(self.record.tree.tokens) and node != self.placement.shown.bonus
+        candidate = node >= len(self.record.tree.tokens) and node != self.placement.shown.bonus
+        return candidate and self.sight.dropped
 
     def _tail(self, child: int, weight: int) -> str:
         return DASHED if self._is_dropped(child) else LINES[weight]

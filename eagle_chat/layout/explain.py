@@ -18,6 +18,7 @@ from eagle_chat.layout.states import (
     own_token,
 )
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.phases import EVERYTHING, Sight
 from eagle_chat.records import Dropped, RoundRecord
 
 LONGEST = 16  # cells of a token inside a sentence
@@ -27,13 +28,17 @@ RANKS = ("first", "second", "third")
 
 
 def inspected(
-    record: RoundRecord, node: int, width: int, ascii_only: bool = False, verified: bool = True
+    record: RoundRecord, node: int, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING
 ) -> list[Row]:
-    """A row of numbers about a node, then why it ended as it did."""
-    sentence = explain(record, node, ascii_only) if verified else "the target has not looked at the tree yet"
-    lines = _wrapped(sentence, width - 1)[:LINES]
+    """A row of numbers about a node, then why it ended as it did, as far as that can be said by now."""
+    sentence = "the target has not looked at the tree yet"
+    if sight.verdict:
+        sentence = explain(record, node, ascii_only)
+    elif sight.target:
+        sentence = "the target has answered; what it takes comes next"
+    lines = wrapped(sentence, width - 1)[:LINES]
     return [
-        fitting(_numbers(record, node, ascii_only, verified), width),
+        fitting(_numbers(record, node, ascii_only, sight), width),
         *(clip([(f" {line}", "label")], width, ascii_only) for line in lines),
     ]
 
@@ -67,9 +72,9 @@ def chain_line(record: RoundRecord, width: int, ascii_only: bool = False) -> Row
         if by_score(tree, children[parent])[0] != node:
             break
         firsts += 1
-    if firsts == record.accepted:
+    count = firsts + 1  # the target's own token comes with any number of drafts
+    if count >= len(record.new):
         return []
-    count = firsts + 1
     text = f"a chain of the drafter's first choices would have got {count} token{'s' * (count != 1)}"
     return clip([(f" {text}, the tree got {len(record.new)}", "label")], width, ascii_only)
 
@@ -203,7 +208,7 @@ class _Words:
         if won is not None and lost is not None:
             numbers = f" (score {won.score_text()} against {lost.score_text()}: log p + noise)"
         elif p is not None and tree.target is not None:
-            numbers = f" ({_percent(p)} against {_percent(tree.target[loser])})"
+            numbers = f" ({share(p)} against {share(tree.target[loser])})"
         where = "" if place < len(record.path) else ", which is not among the drafts"
         return f"after {self._quoted(tree.texts[fork])} the target took {took} instead{numbers}{where}"
 
@@ -211,7 +216,7 @@ class _Words:
         return f'"{fitted(data, LONGEST, self.ascii_only)}"'
 
 
-def _numbers(record: RoundRecord, node: int, ascii_only: bool, verified: bool) -> list[Row]:
+def _numbers(record: RoundRecord, node: int, ascii_only: bool, sight: Sight) -> list[Row]:
     """Token, confidence, the target's probability, value, id: in order of importance."""
     tree = record.tree
     kept = len(tree.tokens)
@@ -222,23 +227,24 @@ def _numbers(record: RoundRecord, node: int, ascii_only: bool, verified: bool) -
         target = record.bonus_target
     elif node >= kept:
         dropped = tree.dropped[node - kept]
-        state, data, token = NodeState.DROPPED, dropped.text, dropped.token
+        state = NodeState.DROPPED if sight.dropped else NodeState.PENDING
+        data, token = dropped.text, dropped.token
         confidence, value, target = dropped.confidence, dropped.value, None
     else:
-        state, data, token = node_states(record, verified)[node], tree.texts[node], tree.tokens[node]
+        state, data, token = node_states(record, sight.verdict)[node], tree.texts[node], tree.tokens[node]
         confidence = confidences(tree)[node]
         value = tree.values[node] if tree.values and node else None
-        target = tree.target[node] if tree.target and node and verified else None
+        target = tree.target[node] if tree.target and node and sight.target else None
     space = ("_" if ascii_only else "␣") if data.startswith(b" ") and data.strip(b" ") else ""
     name = fitted(data, LONGEST, ascii_only)
     parts: list[Row] = [[(" ", "label"), (f'{marks(ascii_only)[state]}"{space}{name}"', state)]]
     if node and (state != NodeState.BONUS or confidence is not None):
-        parts.append([("   confidence ", "label"), (_percent(confidence), "score")])
+        parts.append([("   confidence ", "label"), (share(confidence), "score")])
     if state == NodeState.DROPPED:
         parts.append([("   the target was not asked", "label")])
     elif node:
-        parts.append([("   target ", "label"), (_percent(target), "score")])
-    if verified and (drawn := draw_of(record, node)) is not None:
+        parts.append([("   target ", "label"), (share(target), "score")])
+    if sight.verdict and (drawn := draw_of(record, node)) is not None:
         parts.append([("   noise ", "label"), (drawn.noise_text(), "score")])
         parts.append([("   score ", "label"), (drawn.score_text(), "score")])
     if value is not None:
@@ -246,7 +252,7 @@ def _numbers(record: RoundRecord, node: int, ascii_only: bool, verified: bool) -
     return [*parts, [("   id ", "label"), (str(token), "score")]]
 
 
-def _wrapped(text: str, width: int) -> list[str]:
+def wrapped(text: str, width: int) -> list[str]:
     """Lines of whole words, measured in cells."""
     lines: list[str] = []
     for word in text.split(" "):
@@ -257,7 +263,7 @@ def _wrapped(text: str, width: int) -> list[str]:
     return lines
 
 
-def _percent(probability: float | None) -> str:
+def share(probability: float | None) -> str:
     """A probability in words' company: small ones keep a digit that is not zero."""
     if probability is None:
         return "unknown"

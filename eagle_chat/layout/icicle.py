@@ -22,6 +22,7 @@ from eagle_chat.layout.states import (
     scores,
 )
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.phases import EVERYTHING, Sight
 from eagle_chat.records import RoundRecord
 
 MARGIN = 1
@@ -59,17 +60,17 @@ def share(width: int, likely: Sequence[float]) -> Share:
     return Share(widths[:shown], min(width - used, max(COUNT, ends[-1] - used)))
 
 
-def layout(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Row]:
+def layout(record: RoundRecord, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING) -> list[Row]:
     """A row for every depth, one for the target's own token, then what was not kept: any height."""
-    pen = _Pen(record, width, ascii_only, verified)
-    return [*(joined(pieces) for pieces in pen.rows), *notes(record, width, ascii_only)]
+    pen = _Pen(record, width, ascii_only, sight)
+    return [*(joined(pieces) for pieces in pen.rows), *notes(record, width, ascii_only, sight)]
 
 
-def cells(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Cell]:
+def cells(record: RoundRecord, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING) -> list[Cell]:
     """Where the nodes of that picture stand."""
-    pen = _Pen(record, width, ascii_only, verified)
+    pen = _Pen(record, width, ascii_only, sight)
     found = pen.cells
-    for y, row in enumerate(notes(record, width, ascii_only), start=len(pen.rows)):
+    for y, row in enumerate(notes(record, width, ascii_only, sight), start=len(pen.rows)):
         found += traced(row, y, best_dropped(record), frozenset({NodeState.DROPPED}))
     return found
 
@@ -77,25 +78,27 @@ def cells(record: RoundRecord, width: int, ascii_only: bool = False, verified: b
 class _Pen:
     """Draws one round."""
 
-    def __init__(self, record: RoundRecord, width: int, ascii_only: bool, verified: bool) -> None:
+    def __init__(self, record: RoundRecord, width: int, ascii_only: bool, sight: Sight) -> None:
         self.record = record
         self.ascii_only = ascii_only
-        self.verified = verified
+        self.sight = sight
         self.marks = marks(ascii_only)
-        self.states = node_states(record, verified)
+        self.states = node_states(record, sight.verdict)
         self.confidences = confidences(record.tree)
         self.children = [by_score(record.tree, nodes) for nodes in record.tree.children()]
-        self.accepted = frozenset(record.path) if verified else frozenset[int]()
+        self.accepted = frozenset(record.path) if sight.verdict else frozenset[int]()
         self.cells: list[Cell] = []
         self.rows: list[list[tuple[int, str, str]]] = [[] for _ in range(max(record.tree.depths()) + 2)]
         self._node(0, 0, MARGIN, width - 2 * MARGIN)
-        if verified and record.bonus is not None:
+        if sight.own and record.bonus is not None:
             self._own(width)
 
     def _node(self, node: int, row: int, x: int, width: int) -> None:
-        """A node and all below it."""
+        """A node and all below it, as far as it is drafted; what is missing keeps its place."""
         self._draw(node, row, x, width)
         children = self.children[node]
+        if self.sight.levels is not None and row >= self.sight.levels:
+            return
         likely = [self.confidences[child] for child in children]
         known = [1 / len(children) if each is None else each for each in likely]
         room = share(width, known)
@@ -130,7 +133,7 @@ class _Pen:
         self.cells.append(Cell(row, x, width, node))
         numbers = ""
         if node and width >= NUMBERED:
-            target = tree.target[node] if tree.target is not None and self.verified else None
+            target = tree.target[node] if tree.target is not None and self.sight.target else None
             numbers = f" {scores(self.confidences[node], target)}"
         if node:
             heavy = node in self.accepted

@@ -17,6 +17,7 @@ from eagle_chat.layout.states import (
     percent,
 )
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.phases import EVERYTHING, Sight
 from eagle_chat.records import RoundRecord
 
 LONGEST = 20  # cells of a token
@@ -25,39 +26,41 @@ HEAVY = {False: ("┡━ ", "┗━ "), True: ("|= ", "`= ")}  # to an accepted 
 TOKENS = frozenset(state.value for state in NodeState)
 
 
-def layout(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Row]:
+def layout(record: RoundRecord, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING) -> list[Row]:
     """A row for every node, then what was not kept: any height, none wider than `width`."""
-    rows, _ = _drawn(record, width, ascii_only, verified)
-    return rows + notes(record, width, ascii_only)
+    rows, _ = _drawn(record, width, ascii_only, sight)
+    return rows + notes(record, width, ascii_only, sight)
 
 
-def cells(record: RoundRecord, width: int, ascii_only: bool = False, verified: bool = True) -> list[Cell]:
+def cells(record: RoundRecord, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING) -> list[Cell]:
     """Where the nodes of that picture stand."""
-    rows, nodes = _drawn(record, width, ascii_only, verified)
+    rows, nodes = _drawn(record, width, ascii_only, sight)
     found = [cell for y, row in enumerate(rows) for cell in traced(row, y, nodes[y], TOKENS)]
-    for y, row in enumerate(notes(record, width, ascii_only), start=len(rows)):
+    for y, row in enumerate(notes(record, width, ascii_only, sight), start=len(rows)):
         found += traced(row, y, best_dropped(record), frozenset({NodeState.DROPPED}))
     return found
 
 
 def _drawn(
-    record: RoundRecord, width: int, ascii_only: bool, verified: bool
+    record: RoundRecord, width: int, ascii_only: bool, sight: Sight
 ) -> tuple[list[Row], list[list[int]]]:
     """The rows, and the nodes of each from left to right."""
-    tree, states, sure = record.tree, node_states(record, verified), confidences(record.tree)
+    tree, states, sure = record.tree, node_states(record, sight.verdict), confidences(record.tree)
     children = [by_score(tree, nodes) for nodes in tree.children()]
-    accepted = frozenset(record.path) if verified else frozenset[int]()
+    depths = tree.depths()
+    accepted = frozenset(record.path) if sight.verdict else frozenset[int]()
     rows: list[Row] = []
     nodes: list[list[int]] = []
-    end = record.path[-1] if verified and record.bonus is not None else None
+    end = record.path[-1] if sight.own and record.bonus is not None else None
 
     def walk(node: int, before: Row, above: str) -> None:
-        """Draw `node` behind its guide, then all below it behind `above`."""
-        target = tree.target[node] if tree.target is not None and node and verified else None
+        """Draw `node` behind its guide, then all below it behind `above`; what is not drafted is blank."""
+        target = tree.target[node] if tree.target is not None and node and sight.target else None
         row = [*before, *_words(states[node], tree.texts[node], sure[node], target, ascii_only)]
         if node == end:
             row += _own(record, ascii_only)
-        rows.append(clip(row, width, ascii_only))
+        drafted = sight.levels is None or depths[node] <= sight.levels
+        rows.append(clip(row, width, ascii_only) if drafted else [])
         nodes.append([node, own_token(record)] if node == end else [node])
         for order, child in enumerate(children[node]):
             last = order == len(children[node]) - 1

@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table
+from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table, telling
 from eagle_chat.layout.cells import Cell
 from eagle_chat.layout.rows import Row, heading, legend
+from eagle_chat.phases import Phase, Sight, sight
 from eagle_chat.records import RoundRecord
 
 View = Literal["ladder", "dendrogram", "icicle", "outline"]
@@ -34,31 +35,33 @@ def fits(view: View, deepest: int, width: int) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One round in one view and size. With `verified` False the verdict stays hidden."""
+    """One round in one view and size; in a phase, with what is there by then and nothing else."""
 
     record: RoundRecord
     view: View
     width: int
     height: int
     ascii_only: bool
-    verified: bool
+    phase: Phase | None = None
 
     def heading(self, newest: int | None) -> Row:
         """Its first row; `newest` where the view is rewound."""
         if self.height < WITH_HEADING:
             return []
-        return heading(self.record, self.width, self.ascii_only, self.verified, newest)
+        if self.phase is not None:
+            return telling.heading(self.record, self.phase, newest, self.width, self.ascii_only)
+        return heading(self.record, self.width, self.ascii_only, newest)
 
     def tree(self) -> list[Row]:
         """The tree and its notes, and where there is room the table of what was drawn and kept."""
         if self.view == "dendrogram":
-            rows = dendrogram.layout(
-                self.record, self.width, self._tree_height, self.ascii_only, self.verified
-            )
+            rows = dendrogram.layout(self.record, self.width, self._tree_height, self.ascii_only, self._sight)
         else:
-            rows = SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self.verified)
+            rows = SCROLLED[self.view].layout(self.record, self.width, self.ascii_only, self._sight)
         below = selection_table.table(self.record, self.width)
         blank: list[Row] = [[]]
+        if not self._sight.dropped:  # nothing is chosen yet: its place is kept free
+            below = blank * len(below)
         if below and len(rows) + 1 + len(below) + WORDS <= self._tree_height:
             return [*rows, *blank, *below]
         return rows
@@ -66,10 +69,8 @@ class Picture:
     def cells(self) -> list[Cell]:
         """Where the nodes stand in the rows of the tree."""
         if self.view == "dendrogram":
-            return dendrogram.cells(
-                self.record, self.width, self._tree_height, self.ascii_only, self.verified
-            )
-        return SCROLLED[self.view].cells(self.record, self.width, self.ascii_only, self.verified)
+            return dendrogram.cells(self.record, self.width, self._tree_height, self.ascii_only, self._sight)
+        return SCROLLED[self.view].cells(self.record, self.width, self.ascii_only, self._sight)
 
     def columns(self) -> int:
         """What the tree takes at least; 0 where it fits any width."""
@@ -83,21 +84,27 @@ class Picture:
         """The round or a node in words for those who look closer; `taken` rows are the tree's."""
         last = self.legend()
         free = self.height - (self.height >= WITH_HEADING) - taken
-        about_round = self._about_round() if self.verified else []
-        if free < len(about_round) + len(last):
+        about_round = self._about_round()
+        if self.phase is None and free < len(about_round) + len(last):
             about_round = about_round[:1]
         if node is None:
-            return [*about_round, *last] if free > len(last) else about_round or last
-        rows = explain.inspected(self.record, node, self.width, self.ascii_only, self.verified)
+            return [*about_round, *last] if free >= len(about_round) + len(last) else about_round or last
+        rows = explain.inspected(self.record, node, self.width, self.ascii_only, self._sight)
         rows = rows[: max(1, self.height - (self.height >= WITH_HEADING) - LEAST_TREE)]
         if free >= len(rows) + len(about_round) + len(last):
             return [*about_round, *rows, *last]
         return [*rows, *last] if free >= len(rows) + len(last) else rows
 
     def _about_round(self) -> list[Row]:
-        """What was expected and what came of it, and whether a tree was needed for that."""
-        lines = (explain.round_line, explain.chain_line)
+        """What happens in this phase; without one, what was expected and what came of it."""
+        if self.phase is not None:
+            return telling.rows(self.record, self.phase, self.width, self.ascii_only)
+        lines = (explain.round_line, explain.chain_line)  # and whether a tree was needed for that
         return [row for line in lines if (row := line(self.record, self.width, self.ascii_only))]
+
+    @property
+    def _sight(self) -> Sight:
+        return sight(self.phase)
 
     @property
     def _tree_height(self) -> int:

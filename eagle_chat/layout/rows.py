@@ -6,6 +6,7 @@ from rich.cells import cell_len
 
 from eagle_chat.layout.states import NodeState, marks
 from eagle_chat.layout.tokens import fitted, truncate
+from eagle_chat.phases import EVERYTHING, Sight
 from eagle_chat.records import RoundRecord, SizingRecord
 
 Segment = tuple[str, str]  # text, role
@@ -70,26 +71,35 @@ def joined(pieces: Iterable[tuple[int, str, str]]) -> Row:
     return row
 
 
-def notes(record: RoundRecord, width: int, ascii_only: bool = False) -> list[Row]:
-    """The rows below a tree: what was not kept and why it has its size, where there is something to say."""
-    found = (not_kept(record, width - 1, ascii_only), why_this_size(record, width - 1, ascii_only))
-    return [clip([(" ", "label"), *row], width, ascii_only) for row in found if row]
+def notes(record: RoundRecord, width: int, ascii_only: bool = False, sight: Sight = EVERYTHING) -> list[Row]:
+    """The rows below a tree: what was not kept and why it has its size, where there is something to say.
+
+    Before the rerank the first is empty: what is kept is not known.
+    """
+    dropped, why = not_kept(record, width - 1, ascii_only), why_this_size(record, width - 1, ascii_only)
+    rows = [clip([(" ", "label"), *row], width, ascii_only) for row in (dropped, why) if row]
+    return rows if sight.dropped or not dropped else [[], *rows[1:]]
 
 
 def heading(
     record: RoundRecord,
     width: int,
     ascii_only: bool = False,
-    verified: bool = True,
     newest: int | None = None,
 ) -> Row:
     """`── draft tree · round 7 · 36 drawn → 8 kept → 3 accepted + 1 bonus = 4 tokens ──`, or shorter.
 
     `newest` is the round that has been reached, where the view is rewound to an earlier one.
     """
-    dot, arrow, line = ("-", "->", "-") if ascii_only else ("·", "→", "─")
-    titles = _titles(record, dot, arrow, verified, newest)
+    dot, arrow = ("-", "->") if ascii_only else ("·", "→")
+    titles = _titles(record, dot, arrow, newest)
     title = next((title for title in titles if cell_len(title) + 4 <= width), titles[-1])
+    return ruled(title, width, ascii_only)
+
+
+def ruled(title: str, width: int, ascii_only: bool = False) -> Row:
+    """A title in a line of `width` cells."""
+    line = "-" if ascii_only else "─"
     row = clip([(line * 2, "edge"), (f" {title} ", "heading")], width, ascii_only)
     return [*row, (line * (width - row_width(row)), "edge")]
 
@@ -164,7 +174,7 @@ def _expected(sizing: SizingRecord, rows: int) -> str:
     return f"expected {sizing.expected:.1f} tokens in {sizing.ms:.0f} ms, plain 1 in {sizing.plain_ms:.0f}"
 
 
-def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool, newest: int | None) -> list[str]:
+def _titles(record: RoundRecord, dot: str, arrow: str, newest: int | None) -> list[str]:
     """What happened in this round, the longest wording first."""
     name = "draft tree"
     tokens = f"{len(record.new)} token" + "s" * (len(record.new) != 1)
@@ -179,8 +189,6 @@ def _titles(record: RoundRecord, dot: str, arrow: str, verified: bool, newest: i
     counts = f"{kept} kept {arrow}"
     if record.tree.drawn:
         counts = f"{sum(record.tree.drawn)} drawn {arrow} {counts}"
-    if not verified:
-        return [f"{name} {dot} {this} {counts} to be verified", f"{this} {kept} to be verified"]
     sum_up = _sum_up(record, tokens)
     return [
         f"{name} {dot} {this} {counts} {sum_up}",

@@ -8,7 +8,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.reactive import reactive
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -16,10 +15,11 @@ from eagle_chat.calibration import Calibration
 from eagle_chat.events import SessionInfo
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
-from eagle_chat.widgets.draft_tree import DraftTreeView
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
+from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import PromptBar
 from eagle_chat.widgets.token_view import TokenView
 from eagle_chat.widgets.transcript import AssistantMessage, Transcript
@@ -52,13 +52,27 @@ def has_small_trees(info: SessionInfo) -> bool:
     return info.nodes <= SMALL_TREE or (info.sized and info.device == "cpu")
 
 
-class ChatScreen(Screen[None]):
+class ChatScreen(SteadyScreen[None]):
     """Layout follows the width: a stack up to 159 columns, two columns from 160 on."""
 
     AUTO_FOCUS = "#prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.stop_reply", "stop", id="chat.stop", tooltip="the text so far stays"),
         Binding("escape", "leave", "change between prompt and tree", id="chat.leave", show=False),
+        Binding(
+            "space",
+            "freeze",
+            "freeze",
+            id="chat.freeze",
+            tooltip="the screen stands still while decoding goes on; again: it catches up",
+        ),
+        Binding(
+            "p",
+            "app.pause_engine",
+            "pause",
+            id="chat.pause",
+            tooltip="the engine waits after this round; then . or → decodes one more, and p goes on",
+        ),
         Binding("i,enter", "write", "write", id="chat.write", key_display="i", tooltip="back to the prompt"),
         Binding(
             "c",
@@ -85,7 +99,7 @@ class ChatScreen(Screen[None]):
         super().__init__()
         self.status = StatusLine(title)
         self.transcript = Transcript(id="transcript")
-        self.tree_view = DraftTreeView(id="tree")
+        self.tree_view = LiveTree(id="tree")
         self.gauge = Gauge(id="gauge")
         self.prompt_bar = PromptBar(id="prompt-bar")
         self._message: AssistantMessage | None = None
@@ -129,15 +143,19 @@ class ChatScreen(Screen[None]):
         self._message = self.transcript.add_reply()
 
     def paint(self, reply: Reply, figures: Figures, *, text: bool, picture: bool) -> None:
-        """Show the state of the reply under way."""
+        """Show the state of the reply under way; while the view stands still, only how far it is."""
+        if picture and reply.rounds:
+            self.tree_view.follow(reply.rounds)
+        if not self.tree_view.stands_still:
+            self._show(reply, figures, text=text, picture=picture)
+
+    def _show(self, reply: Reply, figures: Figures, *, text: bool, picture: bool) -> None:
         if text and self._message is not None:
             self._message.show(reply)
             self.transcript.lighten()
         if not picture:
             return
         self._painted = (reply, figures)
-        if reply.rounds:
-            self.tree_view.follow(reply.rounds)
         self.gauge.show(
             Reading(
                 reply.statistics,
@@ -150,9 +168,16 @@ class ChatScreen(Screen[None]):
             )
         )
 
+    def behind(self, reply: Reply) -> int | None:
+        """Rounds that came since the view was frozen; None where it is not."""
+        frozen, newest = self.tree_view.frozen_at, reply.newest
+        return None if frozen is None or newest is None else newest.index - frozen
+
     def end(self, reply: Reply, figures: Figures) -> None:
         """The reply is over: everything once more."""
-        self.paint(reply, figures, text=True, picture=True)
+        self.tree_view.thaw()
+        self.paint(reply, figures, text=False, picture=True)
+        self._show(reply, figures, text=True, picture=True)
         if self._message is not None and self.has_class("-tokens"):
             self._message.call_later(self._message.show_tokens, True)  # a short reply is not on screen yet
         self._message = None
@@ -161,6 +186,7 @@ class ChatScreen(Screen[None]):
     def clear(self) -> None:
         """A new conversation."""
         self._message = self._painted = None
+        self.tree_view.thaw()
         self.transcript.clear()
         self.transcript.note(WELCOME)
         self.tree_view.show(None)
@@ -184,12 +210,18 @@ class ChatScreen(Screen[None]):
         """Offer only what does something now."""
         if action == "leave":
             return not self.busy
+        if action == "freeze":
+            return self.busy
         return not (action == "write" and self.focused is self.prompt_bar.prompt)
 
     def action_leave(self) -> None:
         """Out of the prompt, into the tree; and back."""
         writing = self.focused is self.prompt_bar.prompt
         (self.tree_view if writing else self.prompt_bar.prompt).focus()
+
+    def action_freeze(self) -> None:
+        """The view stands still while decoding goes on; and catches up."""
+        self.tree_view.freeze()
 
     def action_write(self) -> None:
         """To the prompt."""
@@ -199,7 +231,7 @@ class ChatScreen(Screen[None]):
         """Show the calibration strip, or no more."""
         self.toggle_class("-calibration")
         if self._painted is not None:
-            self.paint(*self._painted, text=False, picture=True)
+            self._show(*self._painted, text=False, picture=True)
 
     def action_tokens(self) -> None:
         """In the replies, show who wrote each token, or the text again."""

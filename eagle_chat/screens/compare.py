@@ -11,7 +11,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
-from textual.screen import Screen
 from textual.widgets import Static
 
 from eagle_chat.bench_machine import hardware
@@ -19,12 +18,13 @@ from eagle_chat.comparison import Verdict, judge
 from eagle_chat.events import SessionInfo
 from eagle_chat.reply import Reply
 from eagle_chat.result_card import method_name, result_card
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
 from eagle_chat.widgets.compare import RunColumn
 from eagle_chat.widgets.fitting_footer import FittingFooter
 
 
-class CompareScreen(Screen[None]):
+class CompareScreen(SteadyScreen[None]):
     """Left the reply of the conversation, at the pace it was made; right another run, live."""
 
     AUTO_FOCUS = ""

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -15,10 +14,11 @@ from eagle_chat.conversation_export import export, free_name
 from eagle_chat.conversations import Library, SavedConversation, when
 from eagle_chat.errors import EagleChatError
 from eagle_chat.screens.confirm import ConfirmScreen
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
 
 
-class ConversationsScreen(Screen[SavedConversation | None]):
+class ConversationsScreen(SteadyScreen[SavedConversation | None]):
     """Its result is the conversation to go on with."""
 
     AUTO_FOCUS = "#conversations"

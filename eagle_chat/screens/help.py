@@ -10,6 +10,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.themed_app import ThemedApp
 
 Rows = list[tuple[str, str]]
@@ -41,13 +42,21 @@ TREE: Rows = [
     ("★ target's own", "the bonus, what the model says where no draft fits: every round ends with one"),
     ("nn/mm", "the drafter's and the model's probability, percent"),
 ]
+PHASES: Rows = [
+    ("draft", "the drafter adds a level of candidates, below the best it has so far"),
+    ("rerank", "the best of all levels are kept for the model, the rest is dropped"),
+    ("verify", "one forward pass gives the model's probability of every candidate"),
+    ("accept", "from the root along what the model takes"),
+    ("bonus", "the model's own next token: the pass has computed it already"),
+]
 REPLAY: Rows = [
     ("time", "the engine's clock, as it was recorded: drafting, verifying and what lies between"),
-    ("slow motion", "where a round takes a quarter of a second or more, its tree appears before the verdict"),
+    ("slow motion", "where a round takes a quarter of a second or more, its tree grows before the verdict"),
     ("underlined", "what the newest round wrote"),
     ("notable round", "a tree of three or more levels accepted to the bottom; two or more tokens accepted "
         "along a path that leaves the drafter's first choices; a miss where the drafter was at least 50 % "
         "sure; drafting that begins to rest"),
+    ("marker", "words about a round that somebody wrote into the trace: a lesson"),
     ("two traces", "both clocks start together, each run keeps its own pace"),
 ]  # fmt: skip
 PROMISE = (
@@ -56,7 +65,7 @@ PROMISE = (
 )
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(SteadyScreen[None], ModalScreen[None]):
     """A page over the chat."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -79,6 +88,7 @@ class HelpScreen(ModalScreen[None]):
                 yield from _section("What is replayed", REPLAY)
             yield from _section("The numbers", NUMBERS)
             yield from _section("The tree", TREE)
+            yield from _section("The phases of a round", PHASES)
             yield Static(Content(PROMISE), classes="help-title")
 
     def _keymap(self) -> Mapping[str, str]:
@@ -107,5 +117,5 @@ def _keys(bindings: Iterable[BindingType], keymap: Mapping[str, str]) -> Rows:
 def _names(keys: str) -> str:
     names = {"escape": "esc", "question_mark": "?", "slash": "/", "comma": ",", "full_stop": "."}
     names |= {"left_square_bracket": "[", "right_square_bracket": "]"}
-    names |= {"minus": "-", "plus": "+", "equals_sign": "="}
+    names |= {"less_than_sign": "<", "greater_than_sign": ">", "minus": "-", "plus": "+", "equals_sign": "="}
     return ", ".join(names.get(key, key) for key in keys.split(","))

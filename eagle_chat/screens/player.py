@@ -6,14 +6,14 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Static
 
 from eagle_chat.layout.tokens import truncate
-from eagle_chat.replaying import Player
+from eagle_chat.replaying import Player, UnderWay
 from eagle_chat.screens.chat import SMALLEST
 from eagle_chat.screens.go_to import GoToScreen
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.fitting_footer import FittingFooter
@@ -22,24 +22,29 @@ from eagle_chat.widgets.progress import ReplayProgress
 
 TICK = 0.04  # seconds
 LONGEST_NAME = 24  # cells
-UNVERIFIED = "drafted; the model has not answered yet"
 NONE_THERE = "no notable round that way"
 
 
-class PlayerScreen(Screen[None]):
+class PlayerScreen(SteadyScreen[None]):
     """Moves a player by keys and by the clock; what a moment looks like is for the screens themselves."""
 
     AUTO_FOCUS = ""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("space", "play", "play", id="replay.play", tooltip="or pause; at the end: once more"),
-        Binding("right,full_stop,l", "step(1)", "round", id="replay.forward", key_display="←→",
+        Binding("full_stop", "phase(1)", "phase", id="replay.phase", key_display=".,",
+                tooltip="step by step through a round: draft, rerank, verify, accept, bonus"),
+        Binding("comma", "phase(-1)", "one phase back", id="replay.phase_back", show=False),
+        Binding("right,greater_than_sign,l", "step(1)", "round", id="replay.forward", key_display="←→",
                 tooltip="one round on; this and every other jump pauses"),
-        Binding("left,comma,h", "step(-1)", "one round back", id="replay.back", show=False),
+        Binding("left,less_than_sign,h", "step(-1)", "one round back", id="replay.back", show=False),
         Binding("right_square_bracket", "step(10)", "ten rounds on", id="replay.ten_on", show=False),
         Binding("left_square_bracket", "step(-10)", "ten rounds back", id="replay.ten_back", show=False),
         Binding("n", "notable(1)", "notable", id="replay.next_notable",
                 tooltip="the next round worth a look; N or p: the one before"),
         Binding("N,p", "notable(-1)", "the notable round before", id="replay.previous_notable", show=False),
+        Binding("m", "marker(1)", "marker", id="replay.next_marker",
+                tooltip="the next round a lesson has words for; M: the one before"),
+        Binding("M", "marker(-1)", "the marker before", id="replay.previous_marker", show=False),
         Binding("g", "go_to", "go to", id="replay.go_to", show=False,
                 tooltip="a round, as in 12, or a time, as in 1.5s"),
         Binding("home", "first", "to the start", id="replay.first", show=False, priority=True),
@@ -83,6 +88,7 @@ class PlayerScreen(Screen[None]):
         """The clock starts with the first frame."""
         names = " and ".join(truncate(visible(name), LONGEST_NAME) for name in self.names)
         self.status.state(f"replay of {names}")
+        self.set_class(self.player.has_markers, "-lesson")
         self.call_after_refresh(self._start)
 
     def on_resize(self) -> None:
@@ -94,7 +100,11 @@ class PlayerScreen(Screen[None]):
 
     def say(self, text: str) -> None:
         """One sentence, where the reasons for notable rounds stand."""
-        self.query_one("#notable", Static).update(text, layout=False)
+        self.query_one("#notable", Static).update(text, layout=self.player.has_markers)
+
+    def tell(self, text: str) -> None:
+        """What there is to say about the moment: the words of a lesson, or else this sentence."""
+        self.say(visible(self.player.lesson) or text)
 
     def _start(self) -> None:
         self._last = self._clock()
@@ -113,10 +123,10 @@ class PlayerScreen(Screen[None]):
         else:
             self.progress.show(self.player)
 
-    def _seen(self) -> tuple[int, list[bool]]:
+    def _seen(self) -> tuple[int, list[UnderWay | None]]:
         """What a picture depends on."""
         player = self.player
-        return player.place, [player.unverified(run) is not None for run in range(len(player.replays))]
+        return player.place, [player.under_way(run) for run in range(len(player.replays))]
 
     def _moved(self) -> None:
         self.say("")
@@ -134,12 +144,26 @@ class PlayerScreen(Screen[None]):
         self.player.step(rounds)
         self._moved()
 
+    def action_phase(self, way: int) -> None:
+        """One phase of a round on, or back."""
+        self.player.step_phase(way)
+        self._moved()
+
     def action_notable(self, way: int) -> None:
         """To a round that is worth a look."""
         found = self.player.notable(way)
         self._moved()
         if not found:
             self.say(NONE_THERE)
+
+    def action_marker(self, way: int) -> None:
+        """To a round that a lesson has words for."""
+        if self.player.marker(way):
+            self._moved()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Offer only what does something now."""
+        return action != "marker" or self.player.has_markers
 
     def action_go_to(self) -> None:
         """Ask where to."""

@@ -53,14 +53,14 @@ class RaceScreen(PlayerScreen):
         """Show the moment the player is at."""
         frames = [self.player.frame(run) for run in range(2)]
         for run, column in enumerate(self.columns):
-            column.show(self.player.replays[run], frames[run], self.player.unverified(run))
+            column.show(self.player.replays[run], frames[run], self.player.under_way(run))
         self.lanes.show(self.race, frames)
         notable = [
             f"{label} {frame.record.index}: {frame.notable}"
             for label, frame in zip(self.race.labels, frames, strict=True)
             if frame.record is not None and frame.notable is not None
         ]
-        self.say(" · ".join(notable))
+        self.tell(" · ".join(notable))
 
     def action_copy_card(self) -> None:
         """The result as text, for a message or an issue."""

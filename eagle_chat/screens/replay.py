@@ -7,7 +7,7 @@ from textual.widget import Widget
 
 from eagle_chat.layout.speed import Reading
 from eagle_chat.screens.chat import has_small_trees
-from eagle_chat.screens.player import UNVERIFIED, PlayerScreen
+from eagle_chat.screens.player import PlayerScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.recorded_reply import RecordedReply
@@ -41,8 +41,11 @@ class ReplayScreen(PlayerScreen):
         replay, frame = self.player.replays[0], self.player.frame()
         trace = replay.trace
         self.reply.show(replay, frame)
-        under_way = self.player.unverified()
-        self.tree_view.show(under_way or frame.record, verified=under_way is None)
+        under_way = self.player.under_way()
+        if under_way is None:
+            self.tree_view.show(frame.record)
+        else:
+            self.tree_view.show(under_way.record, under_way.phase)
         cached = (trace.prompt_tokens + frame.statistics.new_tokens, trace.info.context)
         self.gauge.show(Reading(frame.statistics, kv=cached))
-        self.say(UNVERIFIED if under_way else frame.notable or "")
+        self.tell("" if under_way else frame.notable or "")

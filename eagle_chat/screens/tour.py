@@ -7,11 +7,11 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, VerticalScroll
 from textual.content import Content
-from textual.screen import Screen
 from textual.widgets import Static
 
 from eagle_chat.screens.chapters import ChaptersScreen
 from eagle_chat.screens.chat import SMALLEST
+from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.tour.chapters import chapters
 from eagle_chat.tour.place import Place
 from eagle_chat.visible import visible
@@ -23,7 +23,7 @@ ASIDE = "a round beside the lesson's; esc goes back to it"
 END = "That was the tour: `eagle-chat` shows your own replies being written. q leaves."
 
 
-class TourScreen(Screen[None]):
+class TourScreen(SteadyScreen[None]):
     """Text above the tree, or beside it where there is room."""
 
     AUTO_FOCUS = "#tour-tree"
@@ -36,13 +36,13 @@ class TourScreen(Screen[None]):
         Binding("p,N", "chapter(-1)", "the chapter before", id="tour.previous_chapter", show=False),
         Binding("c", "chapters", "chapters", id="tour.chapters", show=False,
                 tooltip="choose one from the list"),
-        Binding("full_stop", "look(1)", "rounds", id="tour.later", key_display=", .",
+        Binding("greater_than_sign", "look(1)", "rounds", id="tour.later", key_display="< >",
                 tooltip="look at the next round of the recorded reply"),
-        Binding("comma", "look(-1)", "the round before", id="tour.earlier", show=False),
+        Binding("less_than_sign", "look(-1)", "the round before", id="tour.earlier", show=False),
         Binding("t", "cycle_view", "view", id="tour.view", tooltip="of the tree"),
-        Binding("page_down", "scroll_text(1)", "scroll the text", id="tour.scroll_down", show=False,
+        Binding("pagedown", "scroll_text(1)", "scroll the text", id="tour.scroll_down", show=False,
                 priority=True),
-        Binding("page_up", "scroll_text(-1)", "scroll the text", id="tour.scroll_up", show=False,
+        Binding("pageup", "scroll_text(-1)", "scroll the text", id="tour.scroll_up", show=False,
                 priority=True),
         Binding("escape", "return", "back to the lesson", id="tour.return", show=False),
     ]  # fmt: skip
@@ -84,7 +84,7 @@ class TourScreen(Screen[None]):
         self.query_one("#tour-text", Static).update(Content(visible(place.text())))
         self.query_one("#tour-written", Static).update(self._written())
         self.query_one("#tour-try", Static).update(self._below())
-        self.tree_view.show(step.record, step.verified)
+        self.tree_view.show(step.record, step.phase)
         self.tree_view.point_at(step.node)
 
     def action_move(self, steps: int) -> None:
@@ -141,7 +141,7 @@ class TourScreen(Screen[None]):
         """The end of the text, what the round wrote underlined."""
         frame = self.place.shown.frame
         text = visible(frame.text).replace("\n", "⏎").replace("\t", "⇥")
-        fresh = text[len(text) - frame.fresh :] if frame.fresh and self.place.shown.verified else ""
+        fresh = text[len(text) - frame.fresh :] if frame.fresh and self.place.shown.phase is None else ""
         before = text[: len(text) - len(fresh)]
         room = max(0, self.query_one("#tour-written").content_size.width - cell_len(fresh) - 1)
         while cell_len(before) > room:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import Phase, drafting
 from eagle_chat.recorded import load_recording
 from eagle_chat.records import RoundRecord
 from eagle_chat.replaying import Frame, Replay
@@ -28,7 +29,7 @@ class Step:
     template: str  # its numbers are names of facts
     node: int | None = None
     against: str | None = None
-    verified: bool = True
+    phase: Phase | None = None  # before the verdict
 
     @property
     def replay(self) -> Replay:
@@ -43,7 +44,7 @@ class Step:
     @property
     def frame(self) -> Frame:
         """The text after the round, or before it where the model has not answered yet."""
-        return self.replay.frame(self.round + self.verified)
+        return self.replay.frame(self.round + (self.phase is None))
 
     def text(self) -> str:
         """What is said, with the numbers of the trace."""
@@ -76,14 +77,15 @@ def recorded(name: str) -> Replay:
 
 
 def _step(data: Mapping[str, Any]) -> Step:
+    record = recorded(data["trace"]).trace.rounds[data["round"]].record
     node = data.get("node")
     if node == "own":
-        node = own_token(recorded(data["trace"]).trace.rounds[data["round"]].record)
+        node = own_token(record)
     return Step(
         trace=data["trace"],
         round=data["round"],
         template=data["text"].strip(),
         node=node,
         against=data.get("against"),
-        verified=not data.get("before_verdict", False),
+        phase=drafting(record, 1.0) if data.get("before_verdict") else None,
     )

@@ -24,7 +24,7 @@ class Place:
     def shown(self) -> Step:
         """The step; of a round aside nothing is pointed at."""
         step = self.what.steps[self.step]
-        return step if self.aside is None else replace(step, round=self.aside, node=None, verified=True)
+        return step if self.aside is None else replace(step, round=self.aside, node=None, phase=None)
 
     @property
     def last_of_chapter(self) -> bool:

@@ -22,7 +22,7 @@ def printed(chapter: Chapter, number: int) -> str:
 
 def _step(step: Step) -> str:
     paragraphs = [fill(part, WIDTH) for part in step.text().split("\n\n")]
-    picture = Picture(step.record, "dendrogram", WIDTH, HEIGHT, False, step.verified)
+    picture = Picture(step.record, "dendrogram", WIDTH, HEIGHT, False, step.phase)
     tree = picture.tree()
     words = picture.words(step.node, len(tree))
     rows = [picture.heading(None), *tree, *words]

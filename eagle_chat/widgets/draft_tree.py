@@ -1,6 +1,5 @@
 """The draft tree of one round, painted line by line; what stands where is decided in `eagle_chat.layout`."""
 
-import sys
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
@@ -18,6 +17,7 @@ from eagle_chat.layout.cells import Cell, cell_at, next_node
 from eagle_chat.layout.picture import VIEWS, Picture, View, fits
 from eagle_chat.layout.rows import ROLES, Row, row_text
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import Phase
 from eagle_chat.records import RoundRecord
 from eagle_chat.rewinding import Rewinding
 from eagle_chat.widgets.draft_tree_look import LOOK, PREFIX
@@ -43,9 +43,9 @@ class DraftTreeView(ScrollView, can_focus=True):
                 tooltip="select a node and read why it ended as it did; or click it"),
         Binding("down,j", "select(1)", "node", id="draft_tree.down", show=False,
                 tooltip="select a node and read why it ended as it did; or click it"),
-        Binding("left,comma", "step(-1)", "round", id="draft_tree.earlier", key_display="←→",
+        Binding("left,less_than_sign", "step(-1)", "round", id="draft_tree.earlier", key_display="←→",
                 tooltip="an earlier round of the newest reply; decoding goes on"),
-        Binding("right,full_stop", "step(1)", "round", id="draft_tree.later", show=False,
+        Binding("right,greater_than_sign", "step(1)", "round", id="draft_tree.later", show=False,
                 tooltip="the next round; after the last one the tree is live again"),
         Binding("left_square_bracket", "step(-10)", "ten rounds back", id="draft_tree.ten_earlier",
                 show=False),
@@ -63,7 +63,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         super().__init__(id=id)
         self.set_reactive(DraftTreeView.ascii_only, ascii_only)
         self.record: RoundRecord | None = None
-        self.verified = True
+        self.phase: Phase | None = None
         self._deepest = 0
         self._rows: list[Row] = []
         self.node: int | None = None  # selected, numbered as in `layout.cells`
@@ -76,10 +76,10 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._strips: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
 
-    def show(self, record: RoundRecord | None, verified: bool = True) -> None:
-        """Draw this round; with `verified` False as it was before the target's verdict."""
+    def show(self, record: RoundRecord | None, phase: Phase | None = None) -> None:
+        """Draw this round; in a phase as much of it as there was by then."""
         self._rewinding = Rewinding()
-        self._draw_round(record, verified)
+        self._draw_round(record, phase)
 
     def point_at(self, node: int | None) -> None:
         """Select a node of the round that is drawn, numbered as in `layout.cells`, or nothing."""
@@ -87,28 +87,26 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def follow(self, rounds: Sequence[RoundRecord]) -> None:
         """Draw the newest of a reply's rounds, unless one is held. Call again as they grow."""
-        self._rewinding.follow(rounds)
-        if self._rewinding.held:
-            self._count_on()
+        if self._rewinding.follow(rounds) or not self._rewinding.held:
+            self._draw_round(self._rewinding.record, self._rewinding.phase)
         else:
-            self._draw_round(self._rewinding.record, verified=True)
+            self._count_on()
 
     def look_at(self, rounds: Sequence[RoundRecord], token: Written) -> None:
         """Hold the round that wrote a token of a reply, with its node selected."""
         self._rewinding.follow(rounds)
-        self._rewinding.step(-sys.maxsize)
-        self._rewinding.step(token.round)
+        self._rewinding.go_to(token.round)
         self._moved()
         record = rounds[token.round]
         self._select(own_token(record) if token.depth is None else record.path[token.depth])
 
-    def _draw_round(self, record: RoundRecord | None, verified: bool) -> None:
+    def _draw_round(self, record: RoundRecord | None, phase: Phase | None = None) -> None:
         if record is not self.record:
             self.node = self._pointed = None
             if record is None or self.record is None:
                 self.call_after_refresh(self.refresh_bindings)
         self.record = record
-        self.verified = verified
+        self.phase = phase
         # the deepest tree so far decides between the views, or they would alternate from round to round
         self._deepest = (
             0 if record is None else max(self._deepest, *record.tree.depths(), len(record.tree.drawn))
@@ -144,7 +142,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def action_first(self) -> None:
         """Look at the prefill."""
-        if self._rewinding.step(-sys.maxsize):
+        if self._rewinding.go_to(0):
             self._moved()
 
     def action_live(self) -> None:
@@ -253,7 +251,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def _moved(self) -> None:
         """Another round is looked at because somebody wants to."""
-        self._draw_round(self._rewinding.record or self.record, self.verified)
+        self._draw_round(self._rewinding.record or self.record, self._rewinding.phase)
         self.refresh_bindings()
 
     def _picture_cells(self) -> list[Cell]:
@@ -279,7 +277,7 @@ class DraftTreeView(ScrollView, can_focus=True):
             self._rows = [[(f" {EMPTY}", "label")]]
             self.virtual_size = Size(0, 1)
         else:
-            picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.verified)
+            picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.phase)
             self._draw(picture)
         self.refresh()
 
@@ -288,7 +286,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._heading = picture.heading(self._rewinding.newest)
         self._rows = picture.tree()
         node = self.node if self._pointed is None else self._pointed
-        closer = self.has_focus or self._rewinding.held or node is not None
+        closer = self.has_focus or self._rewinding.held or node is not None or self.phase is not None
         self._foot = picture.words(node, len(self._rows)) if closer else picture.legend()
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)

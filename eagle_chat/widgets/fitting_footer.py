@@ -7,7 +7,7 @@ from textual.widget import Widget
 from textual.widgets import Footer
 from textual.widgets._footer import FooterKey
 
-LEFT_OUT_FIRST = ("new_chat", "cycle_view", "compare")
+LEFT_OUT_FIRST = ("new_chat", "cycle_view", "compare", "write", "phase")
 STAY = ("help", "quit", "app.stop_reply")
 PALETTE = "-command-palette"
 

@@ -10,8 +10,7 @@ from textual.widgets import Static
 
 from eagle_chat.layout.tokens import truncate
 from eagle_chat.racing import Race
-from eagle_chat.records import RoundRecord
-from eagle_chat.replaying import CUT_OFF, Frame, Replay
+from eagle_chat.replaying import CUT_OFF, Frame, Replay, UnderWay
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.recorded_reply import written
@@ -40,10 +39,13 @@ class RaceColumn(Vertical):
         """Follow the end of the text."""
         self.query_one(VerticalScroll).anchor()
 
-    def show(self, replay: Replay, frame: Frame, under_way: RoundRecord | None) -> None:
-        """Show this moment; `under_way` is a round whose tree is drafted and not verified yet."""
+    def show(self, replay: Replay, frame: Frame, under_way: UnderWay | None) -> None:
+        """Show this moment; `under_way` is a round that is not over yet."""
         self._text.update(written(frame))
-        self.tree_view.show(under_way or frame.record, verified=under_way is None)
+        if under_way is None:
+            self.tree_view.show(frame.record)
+        else:
+            self.tree_view.show(under_way.record, under_way.phase)
         self._numbers.update(Content(_numbers(replay, frame)), layout=False)
 
 

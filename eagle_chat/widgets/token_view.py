@@ -16,6 +16,7 @@ from textual.widgets import Static
 
 from eagle_chat.authorship import Written, written_by
 from eagle_chat.records import RoundRecord
+from eagle_chat.reply import Reply
 from eagle_chat.visible import visible
 
 DRAFTED, OWN = "underline $tree-accepted", "bold $tree-bonus"
@@ -48,10 +49,10 @@ class TokenView(VerticalGroup, can_focus=True):
         rounds: Sequence[RoundRecord]
         token: Written
 
-    def __init__(self, rounds: Sequence[RoundRecord], text: str) -> None:
+    def __init__(self, reply: Reply) -> None:
         super().__init__()
-        self._rounds = rounds
-        self._tokens = written_by(rounds, text)
+        self._rounds = reply.rounds
+        self._tokens = [token for token in written_by(reply.rounds_done()) if token.text]
         self._chosen: int | None = None
         self._ends: list[int] = []  # characters up to the end of each token
         self._content = self._spread()

@@ -158,13 +158,17 @@ class AssistantMessage(Message):
             self._written = len(text)
 
     def show_tokens(self, wanted: bool) -> TokenView | None:
-        """Show who wrote each token of a reply that is over, or the reply itself again."""
-        self._text.display = not wanted or self._reply is None
+        """Show who wrote each token of a reply that is over, or the reply itself again.
+
+        Nobody knows that of a reply that was saved: its rounds are not.
+        """
+        known = self._reply if wanted and self._reply is not None and self._reply.rounds else None
+        self._text.display = known is None
         if self._tokens is not None:
             self._tokens.remove()
             self._tokens = None
-        if wanted and self._reply is not None:
-            self._tokens = TokenView(self._reply.rounds, self._reply.text)
+        if known is not None:
+            self._tokens = TokenView(known)
             self.query_one(VerticalGroup).mount(self._tokens, before=self._text)
         return self._tokens
 

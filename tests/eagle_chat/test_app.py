@@ -7,6 +7,8 @@ import threading
 import time
 
 import pytest
+from textual import events
+from textual.geometry import Size
 
 from eagle_chat.app import EagleChatApp
 from eagle_chat.errors import EXIT_USAGE, UsageError
@@ -164,3 +166,14 @@ def test_the_first_frame_needs_no_torch() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, env=dict(os.environ), check=False
     )
     assert done.returncode == 0, done.stderr
+
+
+def test_a_size_of_the_past() -> None:
+    """Catches a window that is dragged: two sizes at once made Textual lay out each in turn for ever."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(100, 40)) as (app, _):
+            await app.chat.on_event(events.Resize(Size(70, 20), Size(70, 20)))
+            assert app.chat.size == (100, 40)
+
+    run(test)

@@ -56,10 +56,10 @@ def test_two_rounds_back_and_live_again(size: tuple[int, int]) -> None:
             await after_a_reply((app, pilot))
             last = rounds(app)
             assert "round" in app.chat.tree_view.text().splitlines()[0]
-            await pilot.press("left", "comma")
+            await pilot.press("left", "less_than_sign")
             await pilot.pause()
             assert f"rewound · round {last - 2} of {last}" in picture(app)
-            await pilot.press("right", "full_stop")
+            await pilot.press("right", "greater_than_sign")
             await pilot.pause()
             assert "rewound" not in picture(app)
             await pilot.press("home")
@@ -220,7 +220,7 @@ def test_help_names_the_keys() -> None:
             assert isinstance(app.screen, HelpScreen)
             shown = picture(app)
             assert all(
-                words in shown for words in ("up, k, down, j", "left, ,", "ten rounds back", "esc, end")
+                words in shown for words in ("up, k, down, j", "left, <", "ten rounds back", "esc, end")
             )
 
     run(test)

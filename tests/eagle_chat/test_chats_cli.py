@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-import eagle_chat.terminal
 from eagle_chat.chats_cli import resume_the_last
 from eagle_chat.cli import cli
 from eagle_chat.conversation_recorder import Recorder
@@ -131,13 +130,13 @@ def test_resume_opens_the_chat_with_it(
     """Catches options that do not reach the app."""
     opened: list[tuple[str, bool]] = []
 
-    def run_app(make_session, *, theme, title, recorder, resume):  # type: ignore[no-untyped-def]
+    def run_app(make_session, *, theme, title, recorder, resume, look):  # type: ignore[no-untyped-def]
         opened.append((resume.title, recorder.saves))
         return 0
 
-    monkeypatch.setattr("eagle_chat.app.run_app", run_app)
+    monkeypatch.setattr("eagle_chat.running.run_app", run_app)
     assert_refused(command("--resume"), "needs a terminal")
-    monkeypatch.setattr(eagle_chat.terminal, "has_screen", lambda: True)
+    monkeypatch.setattr("eagle_chat.opening.has_screen", lambda: True)
     assert command("--resume", "--no-save").code == 0
     assert command("--resume", library.all()[0][1].id).code == 0
     assert opened == [("Name a\x1b[31m river", False), ("Why is the sky blue?", True)]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import re
-import subprocess
 import sys
 import threading
 from collections.abc import Callable
@@ -63,55 +61,6 @@ def test_version():
     for flag in ("--version", "-V"):
         shown = CliRunner().invoke(cli, [flag])
         assert (shown.exit_code, shown.output) == (0, f"eagle-chat {__version__}\n")
-
-
-COMPLETE = {"_EAGLE_CHAT_COMPLETE": "complete_bash", "COMP_WORDS": "eagle-chat ru", "COMP_CWORD": "1"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "environment", "shown"),
-    [
-        (None, {}, ""),
-        (["--help"], {}, "Usage"),
-        (["run", "--help"], {}, "Usage"),
-        (["evaluate", "--help"], {}, "Usage"),
-        (["race", "--help"], {}, "Usage"),
-        (["--version"], {}, __version__),
-        (["--show-completion", "bash"], {}, ""),
-        ([], COMPLETE, "run"),
-    ],
-    ids=[
-        "import",
-        "help",
-        "run --help",
-        "evaluate --help",
-        "race --help",
-        "version",
-        "show completion",
-        "complete",
-    ],
-)
-def test_starts_without_torch_and_textual(arguments, environment, shown):
-    """Catches seconds of imports before a line of help."""
-    code = (
-        "import sys, atexit\n"
-        "heavy = ('torch', 'transformers', 'textual', 'huggingface_hub')\n"
-        "atexit.register(lambda: print('HEAVY', [name for name in heavy if name in sys.modules]))\n"
-        "import eagle_chat.cli\n"
-        f"sys.argv = ['eagle-chat', *{arguments or []!r}]\n"
-        f"if {arguments is not None}:\n"
-        "    from eagle_chat.__main__ import main\n"
-        "    main()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ | environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert "HEAVY []" in done.stdout, done.stdout + done.stderr
-    assert shown in done.stdout
 
 
 def test_text_is_streamed_to_standard_output_alone(tiny):

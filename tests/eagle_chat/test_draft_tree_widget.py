@@ -9,6 +9,7 @@ from textual.pilot import Pilot
 
 import themes
 from eagle_chat.layout.rows import ROLES
+from eagle_chat.phases import Phase, Stage
 from eagle_chat.records import RoundRecord
 from eagle_chat.widgets.draft_tree import EMPTY, DraftTreeView
 from tests.eagle_chat.examples import (
@@ -300,7 +301,7 @@ def test_hidden_verdict_hidden_words() -> None:
     """Step mode that gives the verdict away below the tree; a selection kept for the next round."""
 
     async def check(tree: DraftTreeView, pilot: Pilot) -> None:
-        tree.show(example_round(), verified=False)
+        tree.show(example_round(), Phase(Stage.RERANK, 3))
         await pilot.press("down")
         await pilot.pause()
         assert "has not looked" in tree.text()

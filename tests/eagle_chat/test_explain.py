@@ -8,6 +8,7 @@ from eagle_chat.layout.cells import next_node
 from eagle_chat.layout.explain import chain_line, expected_tokens, explain, inspected, round_line
 from eagle_chat.layout.rows import ROLES, row_text, row_width
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import DRAFTED
 from eagle_chat.records import Dropped, RoundRecord, SizingRecord
 from tests.eagle_chat.examples import (
     example_plain,
@@ -128,7 +129,7 @@ def test_numbers_of_a_node() -> None:
 
 def test_the_verdict_stays_hidden() -> None:
     """Step mode must not give the verdict away in words either."""
-    rows = [row_text(row) for row in inspected(ROUND, 4, 80, verified=False)]
+    rows = [row_text(row) for row in inspected(ROUND, 4, 80, sight=DRAFTED)]
     assert rows[0].startswith(' ○"␣the"')
     assert "target unknown" in rows[0]
     assert rows[1] == " the target has not looked at the tree yet"
@@ -172,7 +173,7 @@ def test_what_the_noise_decided() -> None:
     assert "noise +3.00   score 2.58" in row_text(inspected(noisy, own_token(noisy), 120)[0])
     for unasked in (5, 9):
         assert "noise" not in row_text(inspected(noisy, unasked, 120)[0])
-    assert "noise" not in row_text(inspected(noisy, 4, 120, verified=False)[0])
+    assert "noise" not in row_text(inspected(noisy, 4, 120, sight=DRAFTED)[0])
 
 
 def test_a_filtered_token_has_no_score() -> None:
@@ -188,7 +189,6 @@ def test_what_a_chain_would_have_given() -> None:
         " a chain of the drafter's first choices would have got 2 tokens, the tree got 4"
     )
     assert chain_line(TO_THE_END, 120) == []
-    assert chain_line(CUT, 120)
-    for record in (example_plain(), example_prefill(), verdict(7, TREE, (0,), b" it")):
+    for record in (CUT, example_plain(), example_prefill(), verdict(7, TREE, (0,), b" it")):
         assert chain_line(record, 120) == []
     assert row_width(chain_line(ROUND, 30)) <= 30

@@ -63,3 +63,28 @@ def test_everything_is_due_while_nothing_runs() -> None:
     assert not budget.text_due()
     budget.stop()
     assert budget.picture_due()
+
+
+def test_a_pause_counts_nowhere() -> None:
+    """Catches a share that shrinks while the engine waits, or grows by what is painted meanwhile."""
+    clocks = Clocks()
+    budget = clocks.budget()
+    budget.start()
+    budget.painted(text=True, picture=True)
+    clocks.wall, clocks.cpu = clocks.wall + 1, clocks.cpu + 0.01
+    budget.painted(text=True, picture=True)
+    share = budget.share
+    for _ in range(2):
+        budget.pause()
+        clocks.wall, clocks.cpu = clocks.wall + 100, clocks.cpu + 5
+        assert budget.picture_due()
+        budget.painted(text=True, picture=True)
+    budget.resume()
+    budget.resume()
+    assert not budget.picture_due()
+    budget.painted(text=True, picture=True)
+    assert budget.share == pytest.approx(share)
+    budget.pause()
+    budget.stop()
+    budget.resume()
+    assert budget.picture_due()

@@ -9,6 +9,7 @@ from eagle_chat.layout import dendrogram, ladder
 from eagle_chat.layout.cells import Cell, cell_at, next_node
 from eagle_chat.layout.rows import Row, row_text
 from eagle_chat.layout.states import marks, node_states, own_token
+from eagle_chat.phases import phases, sight
 from eagle_chat.records import RoundRecord
 from tests.eagle_chat.examples import example_plain, example_prefill, example_round, random_round
 
@@ -39,24 +40,26 @@ def test_cells_of_the_example() -> None:
 def test_every_cell_begins_with_its_glyph(seed: int, width: int) -> None:
     """A map that drifts from the picture: after a count, a wide character, before the verdict."""
     record = random_round(random.Random(seed).randint(3, 60), seed)
-    for verified in (True, False):
-        glyphs = [marks(False)[state] for state in node_states(record, verified)]
+    for phase in (None, *phases(record)):
+        seen = sight(phase)
+        glyphs = [marks(False)[state] for state in node_states(record, seen.verdict)]
         drawings = [
-            (ladder.layout(record, width, verified=verified), ladder.cells(record, width, verified=verified)),
+            (ladder.layout(record, width, sight=seen), ladder.cells(record, width, sight=seen)),
             (
-                dendrogram.layout(record, width, 25, verified=verified),
-                dendrogram.cells(record, width, 25, verified=verified),
+                dendrogram.layout(record, width, 25, sight=seen),
+                dendrogram.cells(record, width, 25, sight=seen),
             ),
         ]
         for rows, cells in drawings:
             assert len({cell.node for cell in cells}) == len(cells)
-            assert {0, *record.path[1 : None if verified else 1]} <= {cell.node for cell in cells}
+            drafted = record.path if seen.levels is None else record.path[: 1 + seen.levels]
+            assert set(drafted) <= {cell.node for cell in cells}
             for cell in cells:
                 shown = text_from(rows[cell.row], cell.x)
                 if cell.node == own_token(record):
                     assert shown.startswith("★")
                 elif cell.node >= len(glyphs):
-                    assert shown.startswith("◌")
+                    assert shown.startswith("◌" if seen.dropped else "○")
                 else:
                     assert shown.startswith(glyphs[cell.node])
 

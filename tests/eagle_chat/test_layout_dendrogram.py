@@ -9,6 +9,7 @@ from rich.cells import cell_len
 
 from eagle_chat.layout import dendrogram
 from eagle_chat.layout.rows import ROLES, Row, row_text, row_width
+from eagle_chat.phases import DRAFTED
 from eagle_chat.records import RoundRecord
 from tests.eagle_chat.examples import (
     example_plain,
@@ -124,7 +125,7 @@ def test_no_verdict_moves_anything(seed: int, height: int) -> None:
 def test_verdict_of_the_same_round(seed: int) -> None:
     """Before and after the verdict of one round, every token stands in the same cell."""
     record = random_round(30, seed)
-    before = picture(dendrogram.layout(record, 120, 25, verified=False)).splitlines()
+    before = picture(dendrogram.layout(record, 120, 25, sight=DRAFTED)).splitlines()
     after = picture(dendrogram.layout(record, 120, 25)).splitlines()
     assert len(before) == len(after)
     assert "●" not in "".join(before)

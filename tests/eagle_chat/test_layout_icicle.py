@@ -7,6 +7,7 @@ import pytest
 from eagle_chat.layout import icicle
 from eagle_chat.layout.rows import ROLES, Row, row_text, row_width
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import DRAFTED, EVERYTHING
 from tests.eagle_chat.examples import (
     example_plain,
     example_prefill,
@@ -64,14 +65,14 @@ def test_random_trees(seed: int, width: int) -> None:
         assert left.row < right.row or left.x + left.width <= right.x
     placed = {cell.node: cell for cell in cells}
     assert {*record.path, own_token(record)} <= placed.keys()
-    before = {cell.node: cell for cell in icicle.cells(record, width, verified=False)}
+    before = {cell.node: cell for cell in icicle.cells(record, width, sight=DRAFTED)}
     assert before.items() <= placed.items()
 
 
 @pytest.mark.parametrize("record", [example_round(), example_round_60(), example_prefill(), example_plain()])
 def test_shown_and_counted_are_all(record) -> None:  # type: ignore[no-untyped-def]
     """A node that is neither drawn nor counted: the picture would call the tree smaller than it was."""
-    pen = icicle._Pen(record, 120, ascii_only=False, verified=True)
+    pen = icicle._Pen(record, 120, ascii_only=False, sight=EVERYTHING)
     counts = [int(text) for row in pen.rows for _, text, role in row if role == "label" and text[0] == "+"]
     drawn = [cell for cell in pen.cells if cell.node < len(record.tree.tokens)]
     assert len(drawn) + sum(counts) == len(record.tree.tokens)

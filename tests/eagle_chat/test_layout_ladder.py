@@ -9,6 +9,7 @@ import pytest
 from eagle_chat.layout import dendrogram, ladder
 from eagle_chat.layout.rows import ROLES, heading, legend, row_text, row_width
 from eagle_chat.layout.tokens import fitted
+from eagle_chat.phases import DRAFTED
 from eagle_chat.records import RoundRecord, SizingRecord
 from tests.eagle_chat.examples import (
     example_plain,
@@ -68,7 +69,7 @@ def test_ascii() -> None:
 
 def test_before_the_verdict() -> None:
     """Step mode must not give the verdict away, neither by glyph nor by the target's numbers."""
-    text = picture(ladder.layout(example_round(), 80, verified=False))
+    text = picture(ladder.layout(example_round(), 80, sight=DRAFTED))
     assert "●" not in text
     assert "★" not in text
     assert "○of 62/--" in text

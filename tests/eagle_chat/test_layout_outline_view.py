@@ -5,6 +5,7 @@ import pytest
 from eagle_chat.layout import outline_view
 from eagle_chat.layout.rows import ROLES, Row, row_text, row_width
 from eagle_chat.layout.states import own_token
+from eagle_chat.phases import DRAFTED
 from tests.eagle_chat.examples import example_round, example_round_60, random_round
 
 
@@ -45,5 +46,5 @@ def test_random_trees(seed: int, width: int) -> None:
     assert set(range(61)) <= placed.keys()
     if width > 80:
         assert own_token(record) in placed
-    before = {cell.node: cell.row for cell in outline_view.cells(record, width, verified=False)}
+    before = {cell.node: cell.row for cell in outline_view.cells(record, width, sight=DRAFTED)}
     assert before.items() <= placed.items()

@@ -12,6 +12,7 @@ import pytest
 
 from eagle_chat.errors import EXIT_FAILURE, EagleChatError
 from eagle_chat.recorded import load_recording
+from eagle_chat.trace import Marker, write_markers
 from tests.eagle_chat.recordings import cut, recording, write_recording
 
 TRACES = Path(__file__).parents[2] / "screenshots" / "traces"
@@ -48,6 +49,17 @@ def test_no_rounds(tmp_path):
     """Catches a crash, or an empty screen, for a recording that ended in the prefill."""
     for lines in (1, 2):
         refused(cut(write_recording(tmp_path / "a.jsonl"), lines), "has no rounds")
+
+
+def test_a_marker_of_a_round_that_is_not_there(tmp_path):
+    """Catches a lesson that stops short of its text without a word, or a crash when it gets there."""
+    path = write_recording(tmp_path / "a.jsonl")
+    rounds = len(load_recording(path).rounds)
+    write_markers(path, [Marker(rounds - 1, "The last.")])
+    assert load_recording(path).markers == (Marker(rounds - 1, "The last."),)
+    for number in (rounds, -1):
+        write_markers(path, [Marker(number, "Nowhere.")])
+        refused(path, f"a marker for round {number}, but rounds 0 to {rounds - 1}")
 
 
 @pytest.mark.parametrize("content", [b"", b"\n", b"hello", b"{", b"\xff\xfe", b"[]\n{}\n"])
@@ -97,6 +109,7 @@ def set_in(values: list[dict[str, Any]], line: int, *path: str | int, to: object
         (lambda v: set_in(v, 4, "round", "tree", "dropped", 0, "parent", to=50), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", "drawn", to=["x"]), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", "noise", to=["x"]), "round 2"),
+        (lambda v: set_in(v, 4, "round", "tree", "cutoff", to="low"), "round 2"),
         (lambda v: set_in(v, 4, "round", "tree", to={}), "damaged"),
     ],
 )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_USAGE
+from eagle_chat.replaying import Player
 from tests.eagle_chat.conftest import Ran, assert_refused
 from tests.eagle_chat.fake_session import SKY
 from tests.eagle_chat.recordings import cut, write_recording
@@ -78,28 +78,18 @@ def test_bad_options(command: Command, tmp_path: Path) -> None:
     assert command("replay").code == EXIT_USAGE
 
 
-PROBE = """
-import sys
-sys.argv = ["eagle-chat", "replay", *sys.argv[1:]]
-from eagle_chat.__main__ import main
-import eagle_chat.replay_app
-try:
-    main()
-finally:
-    heavy = {"torch", "transformers", "engine", "numpy", "tokenizers", "huggingface_hub"} & set(sys.modules)
-    print(sorted(heavy), file=sys.stderr)
-"""
-
-
-def test_no_engine_is_imported(tmp_path: Path) -> None:
-    """Catches an import that makes a replay need torch, or wait for it."""
-    path = write_recording(tmp_path / "a.jsonl")
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE, path], capture_output=True, text=True, env=dict(os.environ), check=False
+def test_options_reach_the_player(command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches an option that is taken and forgotten."""
+    players: list[Player] = []
+    monkeypatch.setattr("eagle_chat.replay.has_screen", lambda: True)
+    monkeypatch.setattr(
+        "eagle_chat.replay_app.run_replay_app", lambda player, names, theme, look: players.append(player) or 0
     )
-    assert done.returncode == EXIT_DONE
-    assert done.stdout == f"{SKY}\n"
-    assert done.stderr.splitlines()[-1] == "[]"
+    path = write_recording(tmp_path / "a.jsonl")
+    command("replay", path)
+    command("replay", path, "--step", "--pause-on-markers", "--speed", "0.25")
+    found = [(player.playing, player.pause_on_markers, player.speed) for player in players]
+    assert found == [(True, False, 1.0), (False, True, 0.25)]
 
 
 def test_in_a_terminal(tmp_path: Path) -> None:

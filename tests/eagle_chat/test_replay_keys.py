@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from eagle_chat.phases import Phase, Stage
+from eagle_chat.recorded import load_recording
+from eagle_chat.replaying import Replay
 from eagle_chat.screens.go_to import GoToScreen, parse_place
+from eagle_chat.trace import Marker, write_markers
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from tests.eagle_chat.app_pilot import picture, run, wait_until
+from tests.eagle_chat.recordings import write_recording
 from tests.eagle_chat.replay_pilot import Clock, drafted, replaying, text_of
 
 TRACES = Path(__file__).parents[2] / "screenshots" / "traces"
@@ -24,7 +29,8 @@ def test_steps_and_jumps() -> None:
         async with replaying(replay) as (app, player, pilot):
             tree = app.screen.query_one(DraftTreeView)
             for keys, done in (
-                (["full_stop"], 1), (["right"], 2), (["l"], 3), (["comma"], 2), (["left"], 1), (["h"], 0),
+                (["greater_than_sign"], 1), (["right"], 2), (["l"], 3), (["less_than_sign"], 2),
+                (["left"], 1), (["h"], 0),
                 (["h"], 0), (["right_square_bracket"], 10), (["left_square_bracket"], 0), (["end"], 14),
                 (["right"], 14), (["home"], 0), (["n"], 2), (["n"], 5), (["N"], 2), (["n", "n", "p"], 5),
             ):  # fmt: skip
@@ -154,17 +160,80 @@ def test_slow_motion_shows_the_tree_before_the_verdict() -> None:
         clock = Clock()
         replay = drafted()
         async with replaying(replay, size=(120, 40), clock=clock) as (app, _, pilot):
-            await pilot.press("minus", "minus", "minus", "full_stop", "full_stop", "space")
+            await pilot.press("minus", "minus", "minus", "right", "right", "space")
             await asyncio.sleep(0.15)
             clock.now += 10 * 0.8 * replay.trace.rounds[2].record.ms / 1000
-            await wait_until(lambda: "to be verified" in picture(app))
+            await wait_until(lambda: "4/7: rerank" in picture(app))
             tree = app.screen.query_one(DraftTreeView)
-            assert (tree.record, tree.verified) == (replay.trace.rounds[2].record, False)
+            assert (tree.record, tree.phase) == (replay.trace.rounds[2].record, Phase(Stage.RERANK, 3))
             assert text_of(app) == replay.frame(2).text
-            assert "the model has not answered yet" in picture(app)
-            await pilot.press("space", "full_stop")
+            assert "Rerank: the best 8 of 36 go to the target" in picture(app)
+            await pilot.press("space", "right")
             await pilot.pause()
-            assert (tree.record, tree.verified) == (replay.trace.rounds[2].record, True)
+            assert (tree.record, tree.phase) == (replay.trace.rounds[2].record, None)
             assert text_of(app) == replay.frame(3).text
+
+    run(test)
+
+
+def test_a_round_phase_by_phase() -> None:
+    """Catches a text or a gauge that tells the verdict before the tree does, and keys that skip a phase."""
+
+    async def test() -> None:
+        replay = drafted()
+        async with replaying(replay, size=(80, 24)) as (app, player, pilot):
+            await pilot.press("right", "right", "right")
+            for step, stage in enumerate(
+                ("draft level 1", "draft level 2", "draft level 3", "rerank", "verify", "accept"), start=1
+            ):
+                await pilot.press("full_stop")
+                await pilot.pause()
+                assert f"round 2 · step {step}/7: {stage}" in picture(app)
+                assert text_of(app) == replay.frame(2).text
+            await pilot.press("full_stop")
+            await pilot.pause()
+            assert "step 7/7: bonus" in picture(app)
+            assert text_of(app) == replay.frame(3).text
+            await pilot.press("full_stop", "comma", "comma")
+            await pilot.pause()
+            assert "round 2 · step 6/7: accept" in picture(app)
+            await pilot.press("right")
+            await pilot.pause()
+            assert (player.frame().done, "step" in picture(app)) == (4, False)
+
+    run(test)
+
+
+def test_a_lesson(tmp_path: Path) -> None:
+    """Catches markers that are not shown, are passed over, or cannot be found again."""
+    path = write_recording(tmp_path / "lesson.jsonl")
+    write_markers(
+        path, [Marker(2, "Look at the tree."), Marker(2, "And [here]."), Marker(5, "The \x1b end.")]
+    )
+
+    async def test() -> None:
+        clock = Clock()
+        async with replaying(Replay(load_recording(path)), clock=clock) as (app, player, pilot):
+            player.pause_on_markers = True
+            await pilot.press("space")
+            await asyncio.sleep(0.1)
+            clock.now += 60
+            await wait_until(lambda: "And [here]." in picture(app))
+            assert "Look at the tree." in picture(app)
+            assert (player.playing, player.frame().done) == (False, 3)
+            await pilot.press("full_stop")
+            await pilot.pause()
+            assert "Look at the tree." in picture(app)  # while one walks through what it is about
+            await pilot.press("m")
+            await pilot.pause()
+            assert player.frame().done == 6
+            assert "The ␛ end." in picture(app)
+            await pilot.press("m", "M")
+            await pilot.pause()
+            assert player.frame().done == 3
+        async with replaying(drafted()) as (app, player, pilot):
+            await pilot.press("m")
+            assert "marker" not in picture(app)
+            assert player.place == 0
 
     run(test)

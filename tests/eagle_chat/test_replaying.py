@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from eagle_chat.events import RoundDone
+from eagle_chat.phases import Phase, Stage
 from eagle_chat.recorded import load_recording
 from eagle_chat.records import RoundRecord
-from eagle_chat.replaying import CHECKPOINT, SPEEDS, Frame, Player, Replay
+from eagle_chat.replaying import CHECKPOINT, SPEEDS, Frame, Player, Replay, UnderWay
 from eagle_chat.statistics import ReplyStatistics
+from eagle_chat.trace import Marker
 from tests.eagle_chat.examples import example_plain
 from tests.eagle_chat.fake_session import ROUND_MS, SKY
 from tests.eagle_chat.recordings import cut, recording, replay_of, write_recording
@@ -208,15 +210,100 @@ def test_slow_motion_has_the_tree_before_its_verdict(sky):
             for player in (slow, fast):
                 player.go_to_time(began + share * ROUND)
                 assert player.frame().done == number
-            drafted = sky.trace.rounds[number].record if shown else None
-            assert slow.unverified() is drafted
-            assert fast.unverified() is None
+            assert (slow.under_way() is not None) == shown
+            assert fast.under_way() is None
+        assert slow.under_way() == UnderWay(sky.trace.rounds[number].record, Phase(Stage.RERANK, 3))
     slow.go_to_round(2)
-    assert slow.unverified() is None
+    assert slow.under_way() is None
     slow.go_to_time(0.9 * PREFILL)
-    assert slow.unverified() is None
+    assert slow.under_way() is None
     slow.last()
-    assert slow.unverified() is None
+    assert slow.under_way() is None
+
+
+def test_slow_motion_drafts_in_its_own_time(sky):
+    """Catches levels that appear all at once, or take the time of the target."""
+    draft = ROUND_MS["eagle2"][0] / ROUND
+    player, seen = Player([sky], speed=0.1), []
+    for share in (0.01, 0.3, 0.6, 0.9, 1.1, 3.0):
+        player.go_to_time(PREFILL + (0.5 + share * draft / 2) * ROUND)
+        way = player.under_way()
+        seen.append(None if way is None else way.phase)
+    levels = [Phase(Stage.DRAFT, level) for level in (1, 2, 3)]
+    assert seen == [*levels, *[Phase(Stage.RERANK, 3)] * 3]
+
+
+def test_phases_of_recorded_rounds(sky):
+    """Catches a walk that skips a phase or a round, moves the text early, or goes back another way."""
+    player = Player([sky], playing=True)
+    forward = []
+    for _ in range(20):
+        player.step_phase(1)
+        forward.append((player.frame().done, player.under_way()))
+    assert not player.playing
+    assert forward[0] == (1, UnderWay(sky.trace.rounds[0].record, Phase(Stage.OWN)))
+    assert [done for done, _ in forward] == [1, *[1] * 6, 2, *[2] * 6, 3, *[3] * 5]
+    assert all(way is not None for _, way in forward)
+    back = [(player.frame().done, player.under_way())]
+    for _ in range(19):
+        player.step_phase(-1)
+        back.append((player.frame().done, player.under_way()))
+    assert back == forward[::-1]
+    player.step_phase(-1)
+    assert (player.frame().done, player.under_way()) == (0, None)
+
+
+def test_the_walk_goes_on_from_slow_motion(sky):
+    """Catches a key pressed in the middle of a drafted round that jumps back to the round before."""
+    player = Player([sky], speed=0.1)
+    player.go_to_time(PREFILL + 0.9 * ROUND)
+    assert player.under_way() == UnderWay(sky.trace.rounds[1].record, Phase(Stage.RERANK, 3))
+    player.step_phase(1)
+    assert player.under_way() == UnderWay(sky.trace.rounds[1].record, Phase(Stage.VERIFY, 3))
+    assert player.frame().done == 1
+
+
+def test_the_walk_ends_with_the_recording(sky):
+    """Catches a step beyond the last phase that starts again or raises; time that goes on in a phase."""
+    player = Player([sky])
+    player.last()
+    for _ in range(20):
+        player.step_phase(1)
+    assert player.under_way().phase == Phase(Stage.OWN, 3)
+    player.step_phase(-1)
+    assert player.under_way().phase.stage == Stage.ACCEPT
+    player.step(0)
+    assert player.under_way() is None
+
+
+def test_two_runs_are_walked_one_at_a_time(tmp_path):
+    """Catches a phase that is shown in the run whose round it is not."""
+    player = Player([replay_of(tmp_path / "a.jsonl"), replay_of(tmp_path / "b.jsonl", method="none")])
+    player.go_to_round(3)
+    before = player.frame(1).text
+    player.step_phase(1)
+    assert player.under_way(0).phase == Phase(Stage.DRAFT, 1)
+    assert player.under_way(1) is None
+    assert (player.frame(0).done, player.frame(1).text) == (3, before)
+
+
+def test_markers_stop_the_clock(tmp_path):
+    """Catches a lesson that runs over its words, or stops where nobody asked for it."""
+    trace = recording(tmp_path / "a.jsonl")
+    marked = Replay(replace(trace, markers=(Marker(1, "One."), Marker(4, "Two."), Marker(4, "Three."))))
+    stops, player = [], Player([marked], pause_on_markers=True)
+    while not player.over:
+        player.playing = True
+        player.advance(100)
+        stops.append((player.frame().done, player.lesson))
+    assert stops == [(2, "One."), (5, "Two.\nThree."), (marked.rounds, "")]
+    player = Player([marked])
+    player.advance(100)
+    assert player.over
+    player.first()
+    assert [player.marker(1) and player.frame().done for _ in range(3)] == [2, 5, False]
+    assert player.marker(-1)
+    assert player.frame().done == 2
 
 
 def test_two_runs_on_one_clock(tmp_path):

@@ -42,7 +42,7 @@ def test_only_where_there_is_room(view: str) -> None:
     """A table that pushes the tree or the words about a node off a small panel."""
 
     def shown(height: int) -> str:
-        picture = Picture(example_round(), view, 100, height, ascii_only=False, verified=True)  # type: ignore[arg-type]
+        picture = Picture(example_round(), view, 100, height, ascii_only=False)  # type: ignore[arg-type]
         return "\n".join(map(row_text, picture.tree()))
 
     assert "expanded, then dropped" in shown(30)

@@ -11,6 +11,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.single_file import SingleFileSnapshotExtension, WriteMode
 from syrupy.types import PropertyFilter, PropertyMatcher, SerializableData, SerializedData
 
+import themes
 from eagle_chat.app import EagleChatApp
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.screens.compare import CompareScreen
@@ -75,6 +76,34 @@ def test_after_a_reply(size: tuple[int, int], svg: SnapshotAssertion) -> None:
         async with chat(FakeSession(TEXT), size=size, budget=frozen()) as (app, pilot):
             await send(app, pilot, "Why is the sky blue?\nShow [code].")
             await reply_over(app, pilot)
+            assert await shown((app, pilot)) == svg
+
+    run(test)
+
+
+@pytest.mark.parametrize("theme", [spec.name for spec in themes.load_themes()])
+def test_every_theme(theme: str, svg: SnapshotAssertion) -> None:
+    """Catches a theme in which something cannot be told from what is beside it: look at the picture."""
+
+    async def test() -> None:
+        async with chat(FakeSession(TEXT), size=(80, 24), theme=theme, budget=frozen()) as (app, pilot):
+            await send(app, pilot, "Why is the sky blue?")
+            await reply_over(app, pilot)
+            await pilot.press("escape", "down", "down")  # the inspector, too
+            assert await shown((app, pilot)) == svg
+
+    run(test)
+
+
+def test_no_colour(svg: SnapshotAssertion, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Catches a state that only its colour tells."""
+    monkeypatch.setenv("NO_COLOR", "1")
+
+    async def test() -> None:
+        async with chat(FakeSession(TEXT), size=(80, 24), budget=frozen()) as (app, pilot):
+            await send(app, pilot, "Why is the sky blue?")
+            await reply_over(app, pilot)
+            await pilot.press("escape", "down", "down")
             assert await shown((app, pilot)) == svg
 
     run(test)

@@ -14,7 +14,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
-from eagle_chat.app import run_app
+from eagle_chat.running import run_app
 from eagle_chat.errors import UsageError
 from eagle_chat.terminal import log_path
 from tests.eagle_chat.fake_session import FakeSession

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from eagle_chat.authorship import Written, written_by
+from eagle_chat.events import RoundDone
 from eagle_chat.records import RoundRecord
 from eagle_chat.widgets.token_view import LEGEND, TokenView
 from tests.eagle_chat.app_pilot import chat, picture, replies, reply_over, run, send
@@ -12,20 +13,22 @@ from tests.eagle_chat.examples import example_prefill, example_round
 from tests.eagle_chat.fake_session import SKY, FakeSession
 
 
-def committed(place: int, *texts: bytes, own: bool = True) -> RoundRecord:
+def committed(place: int, *texts: bytes) -> RoundRecord:
     """A round that committed these bytes, the last of them the target's own."""
-    bonus = len(texts) - 1 if own else None
-    return replace(example_round(place), texts=texts, new=tuple(range(len(texts))), bonus=bonus)
+    return replace(example_round(place), texts=texts, new=tuple(range(len(texts))), bonus=len(texts) - 1)
 
 
 def test_depths_and_rounds() -> None:
     """A token shown as drafted that the target wrote, or at another depth than it had."""
-    rounds = [replace(example_prefill(), texts=(b"The",)), committed(1, b" sky", b" is", b" blue")]
-    assert written_by(rounds, "The sky is blue") == [
-        Written("The", 0, None),
-        Written(" sky", 1, 1),
-        Written(" is", 1, 2),
-        Written(" blue", 1, None),
+    rounds = [
+        RoundDone(replace(example_prefill(), texts=(b"The",)), "The"),
+        RoundDone(committed(1, b" sky", b" is", b" blue"), " sky is blue"),
+    ]
+    assert list(written_by(rounds)) == [
+        Written("The", b"The", 0, None),
+        Written(" sky", b" sky", 1, 1),
+        Written(" is", b" is", 1, 2),
+        Written(" blue", b" blue", 1, None),
     ]
 
 
@@ -37,12 +40,11 @@ def test_depths_and_rounds() -> None:
         ((b"Hi", b"<|im_end|>"), "Hi"),
         ((b"Hi", b"\xff", b"!"), "Hi\ufffd!"),
         ((b"a", b"?"), "a something else"),  # whatever happens, no text is lost
-        ((), "text"),
     ],
 )
 def test_nothing_is_lost(texts: tuple[bytes, ...], text: str) -> None:
     """A view that leaves out or doubles a part of the reply."""
-    found = written_by([committed(1, *texts, own=bool(texts))], text)
+    found = written_by([RoundDone(committed(1, *texts), text)])
     assert "".join(token.text for token in found) == text
 
 

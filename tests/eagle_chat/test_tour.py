@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections.abc import Callable
 from fnmatch import fnmatch
@@ -151,7 +148,8 @@ def test_without_a_terminal_it_is_printed(command: Command) -> None:
         assert f"Try: {each.to_try}" in whole.out
     flat = " ".join(whole.out.split())
     assert all(" ".join(one.text().split()) in flat for each in chapters() for one in each.steps)
-    assert whole.out.count("── round ") + whole.out.count("── draft tree") == len(STEPS)
+    headings = ("── round ", "── draft tree", "── step by step")
+    assert sum(map(whole.out.count, headings)) == len(STEPS)
     third = command("tour", 3).out
     assert third.startswith("3. The tree\n")
     assert third in whole.out
@@ -162,26 +160,3 @@ def test_chapters_that_are_not_there(command: Command) -> None:
     """Catches a traceback over a number."""
     for number in (0, 9, 1000):
         assert_refused(command("tour", number), f"no chapter {number}", "chapters 1 to 8")
-
-
-PROBE = """
-import sys
-sys.argv = ["eagle-chat", "tour", "2"]
-from eagle_chat.__main__ import main
-import eagle_chat.tour.app
-try:
-    main()
-finally:
-    heavy = {"torch", "transformers", "engine", "numpy", "tokenizers", "huggingface_hub"} & set(sys.modules)
-    print(sorted(heavy), file=sys.stderr)
-"""
-
-
-def test_no_engine_is_imported() -> None:
-    """Catches an import that makes the tour need torch, or wait for it."""
-    done = subprocess.run(
-        [sys.executable, "-c", PROBE], capture_output=True, text=True, env=dict(os.environ), check=False
-    )
-    assert done.returncode == EXIT_DONE
-    assert done.stdout.startswith("2. Drafting")
-    assert done.stderr.splitlines()[-1] == "[]"

@@ -47,7 +47,7 @@ def test_walking_through(size: tuple[int, int]) -> None:
         tree = app.lesson.tree_view
         assert each.title in picture(app)
         assert words_shown(app, one.text())
-        assert (tree.record, tree.verified, tree.node) == (one.record, one.verified, one.node)
+        assert (tree.record, tree.phase, tree.node) == (one.record, one.phase, one.node)
         if one.node is not None:
             assert tree._selected_cell() is not None, one
         assert words_shown(app, f"Try {each.to_try}") == last
@@ -83,7 +83,7 @@ def test_keys() -> None:
             assert lesson.place.chapter == 5
             await pilot.press("c")
             assert isinstance(app.screen, ChaptersScreen)
-            await pilot.press("escape", "full_stop", "full_stop", "comma")
+            await pilot.press("escape", "greater_than_sign", "greater_than_sign", "less_than_sign")
             await pilot.pause()
             assert lesson.tree_view.record is recorded("code").trace.rounds[9].record
             assert "a round beside the lesson" in picture(app)
@@ -92,7 +92,7 @@ def test_keys() -> None:
             await pilot.pause()
             assert lesson.tree_view.record is step(5, 1).record
             await pilot.press("t", "f1")
-            assert lesson.tree_view.view == "auto"
+            assert lesson.tree_view.view == "icicle"
             await pilot.pause()
             assert isinstance(app.screen, HelpScreen)
             await pilot.press("escape", "q")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from dataclasses import replace
@@ -13,7 +14,16 @@ from eagle_chat import __version__
 from eagle_chat.errors import EXIT_FAILURE, EXIT_USAGE, EagleChatError, UsageError
 from eagle_chat.events import Finished, Prefill, RoundDone, SessionInfo, Started
 from eagle_chat.records import Dropped, RoundRecord, TreeRecord
-from eagle_chat.trace import FORMAT, VERSION, Trace, TraceWriter, open_trace, read_trace
+from eagle_chat.trace import (
+    FORMAT,
+    VERSION,
+    Marker,
+    Trace,
+    TraceWriter,
+    open_trace,
+    read_trace,
+    write_markers,
+)
 from tests.eagle_chat.examples import random_round
 
 INFO = SessionInfo("tiny", "eagle2", "fp32", "cpu", "ab" * 32, 2048, 8, 3, 4, 0.7, "a/head", ("One note.",))
@@ -150,7 +160,7 @@ def test_recording_that_was_cut_off(tmp_path):
         (b"[1]\n", "line 1 is not a JSON object"),
         (b'{"a": 1}\n', "is not an eagle-chat trace"),
         (b"\xff\xfe", "cannot be read"),
-        (b'{"format": "eagle-chat-trace", "version": 99}\n', f"version 99, this program reads {VERSION}"),
+        (b'{"format": "eagle-chat-trace", "version": 99}\n', "version 99, this program reads 1 and 2"),
         (b'{"format": "eagle-chat-trace"}\n', "version None"),
         (b'{"format": "eagle-chat-trace", "version": 1}\n', "is damaged"),
         (b'{"format": "eagle-chat-trace", "version": 1, "info": 3}\n', "is damaged"),
@@ -176,6 +186,10 @@ def test_no_trace(tmp_path, content, sentence):
         {"field": ("new", 3)},
         {"field": ("texts", [[999]])},
         {"field": ("extra", 1)},
+        {"marker": 3},
+        {"marker": {"round": 0}},
+        {"marker": {"round": "0", "text": "a"}},
+        {"marker": {"round": 0, "text": 5}},
     ],
 )
 def test_damaged_round(tmp_path, damage):
@@ -192,6 +206,43 @@ def test_damaged_round(tmp_path, damage):
     path.write_text("\n".join([*lines[:2], json.dumps(value), *lines[3:]]))
     with pytest.raises(EagleChatError, match="is damaged"):
         read_trace(path)
+
+
+def test_markers_turn_a_recording_into_a_lesson(tmp_path):
+    """Catches markers that are lost, doubled when written again, out of order, or cost a round."""
+    path = tmp_path / "a.jsonl"
+    plain = written(path, plain_round(0, (b"a",), "a"), plain_round(1, (b"b",), "b"))
+    markers = [Marker(1, "Wörds,\nand more."), Marker(0, "First."), Marker(1, "Last.")]
+    for _ in range(2):
+        write_markers(path, markers)
+    trace = read_trace(path)
+    assert trace.markers == (markers[1], markers[0], markers[2])
+    assert replace(trace, markers=()) == plain
+    write_markers(path, [])
+    assert read_trace(path) == plain
+    path.write_bytes(gzip.compress(path.read_bytes()))
+    write_markers(path, markers)
+    assert read_trace(path) == trace
+    assert gzip.decompress(path.read_bytes())
+
+
+def test_a_trace_of_the_first_version(tmp_path):
+    """Catches recordings that cannot be replayed after an update, or markers that an older reader ignores."""
+    path = tmp_path / "a.jsonl"
+    written(path, plain_round(0, (b"a",), "a"))
+    path.write_text(path.read_text().replace(f'"version":{VERSION}', '"version":1'))
+    assert read_trace(path).markers == ()
+    write_markers(path, [Marker(0, "Here.")])
+    assert read_trace(path).header["version"] == VERSION
+
+
+def test_markers_of_a_file_that_cannot_be_written(tmp_path):
+    """Catches a traceback, or a file that is no trace being overwritten."""
+    path = tmp_path / "a.txt"
+    path.write_text('{"letter": "Dear"}\n')
+    with pytest.raises(EagleChatError, match="is not an eagle-chat trace"):
+        write_markers(path, [Marker(0, "Here.")])
+    assert path.read_text() == '{"letter": "Dear"}\n'
 
 
 def test_missing_file(tmp_path):
