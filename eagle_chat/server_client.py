@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,8 +33,14 @@ class ServerClient:
     def __init__(self, address: str, timeout: float, key: str | None) -> None:
         self.address = address
         self._timeout = timeout  # seconds without a byte
+        try:
+            certificates = httpx2.create_ssl_context()  # takes 50 ms: not in every reply's first token
+        except OSError as error:
+            raise EagleChatError(
+                f"The certificates in SSL_CERT_FILE or SSL_CERT_DIR cannot be read ({error})."
+            ) from error
         self._settings: dict[str, Any] = {
-            "verify": httpx2.create_ssl_context(),  # takes 50 ms: not in every reply's first token
+            "verify": certificates,
             "timeout": httpx2.Timeout(timeout, connect=min(CONNECTING, timeout)),
             "headers": {"Authorization": f"Bearer {key}"} if key else {},
         }
@@ -59,24 +65,26 @@ class ServerClient:
             return None
         return response.text if response.is_success else None
 
-    async def stream(self, body: Mapping[str, Any]) -> AsyncIterator[Chunk]:
+    async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:
         """The chunks of a reply. Raises EagleChatError where there is none, or only a part of one."""
         over = False
-        async with httpx2.AsyncClient(**self._settings) as client:
-            try:
-                with in_words(self.address, self._timeout):
-                    async with client.stream("POST", self.address + COMPLETIONS, json=body) as response:
-                        await self._check(response)
-                        async for event in httpx2.EventSource(response):
-                            if event.data == DONE:
-                                return
-                            if event.data:
-                                chunk = parse(event.data)
-                                over = over or chunk.finish is not None
-                                yield chunk
-            except EagleChatError:
-                if not over:  # what came after the last word was not needed
-                    raise
+        try:
+            with in_words(self.address, self._timeout):
+                async with (
+                    httpx2.AsyncClient(**self._settings) as client,
+                    client.stream("POST", self.address + COMPLETIONS, json=body) as response,
+                ):
+                    await self._check(response)
+                    async for event in httpx2.EventSource(response):
+                        if event.data == DONE:
+                            return
+                        if event.data:
+                            chunk = parse(event.data)
+                            over = over or chunk.finish is not None
+                            yield chunk
+        except EagleChatError:
+            if not over:  # what comes after the last word is not needed
+                raise
         if not over:
             raise EagleChatError(
                 f"The server {self.address} ended the stream before the reply was complete: ask again."

@@ -39,10 +39,10 @@ class RequestRefusedError(EagleChatError):
 
 @contextmanager
 def in_words(address: str, timeout: float) -> Iterator[None]:
-    """Whatever the HTTP library raises inside becomes our sentence."""
+    """Whatever the HTTP library raises inside becomes our sentence, also about certificates and proxies."""
     try:
         yield
-    except (httpx2.HTTPError, httpx2.InvalidURL, ssl.SSLError) as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, ImportError) as error:
         raise EagleChatError(f"The server {address} {_what_happened(error, timeout)}.") from error
 
 

@@ -179,7 +179,9 @@ class ServerSession:
         if told is not None or before is None:
             return told
         after = self._counters()
-        return None if after is None else acceptance_between(before, after, reply.new_tokens)
+        stopped = reply.finish == STOPPED_BY_USER  # then it wrote more than we have read
+        new_tokens = None if stopped else reply.new_tokens
+        return None if after is None else acceptance_between(before, after, new_tokens)
 
     def _counters(self) -> Counters | None:
         """What the metrics page says now; a server without one is not asked again."""

@@ -1,8 +1,8 @@
-"""Runs an asynchronous iterator for a thread that waits, so that a wait can be ended from outside."""
+"""Runs an asynchronous generator for a thread that waits, so that a wait can be ended from outside."""
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
@@ -10,29 +10,38 @@ Item = TypeVar("Item")
 LOOK_AT_STOP = 0.05  # seconds between looks at `stop` while nothing comes
 
 
-def interruptible_items(items: AsyncIterator[Item], stop: threading.Event) -> Iterator[Item]:
+def interruptible_items(items: AsyncGenerator[Item, None], stop: threading.Event) -> Iterator[Item]:
     """The items as they come, until the last one or until `stop` is set; then what they come from is closed.
 
     A blocking read could only look at `stop` when something arrives: a server that thinks for a minute before
     its first word would not be stopped.
     """
-    with asyncio.Runner() as runner:  # its end cancels what still waits and closes the iterator
+    with asyncio.Runner() as runner:
         loop = runner.get_loop()
-        while not stop.is_set():
-            coming = loop.create_task(_next(items))
-            while not coming.done() and not stop.is_set():
-                loop.run_until_complete(asyncio.wait({coming}, timeout=LOOK_AT_STOP))
-            if not coming.done():
-                return
-            item = coming.result()
-            if item is None:
-                return
-            yield item[0]
+        coming = None
+        try:
+            while not stop.is_set():
+                coming = loop.create_task(_next(items))
+                while not coming.done() and not stop.is_set():
+                    loop.run_until_complete(asyncio.wait({coming}, timeout=LOOK_AT_STOP))
+                item = coming.result() if coming.done() else None
+                if item is None:
+                    return
+                yield item[0]
+        finally:
+            loop.run_until_complete(_close(items, coming))
 
 
-async def _next(items: AsyncIterator[Item]) -> tuple[Item] | None:
+async def _next(items: AsyncGenerator[Item, None]) -> tuple[Item] | None:
     """None at the end: StopAsyncIteration cannot leave a task."""
     try:
         return (await anext(items),)
     except StopAsyncIteration:
         return None
+
+
+async def _close(items: AsyncGenerator[Item, None], coming: asyncio.Task[tuple[Item] | None] | None) -> None:
+    if coming is not None and not coming.done():
+        coming.cancel()
+        await asyncio.wait({coming})
+    await items.aclose()

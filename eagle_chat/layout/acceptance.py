@@ -9,7 +9,7 @@ from eagle_chat.server_words import UNSAID, counted, whose
 
 TITLE = " acceptance by depth "
 BEFORE = "A server does not show its draft trees. After each reply, what it says about them stands here."
-MEANWHILE = "The server's counters are read when the reply is over."
+MEANWHILE = "The server's counters are read at the end of a reply."
 WHO_SAYS = (
     "vLLM says it on its metrics page, by depth; SGLang only τ, there (--enable-metrics); llama.cpp with "
     "each reply."

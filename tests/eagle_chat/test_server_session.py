@@ -121,8 +121,8 @@ def test_thoughts_stand_before_the_reply(script: Script, address: str) -> None:
 
 
 @pytest.mark.parametrize("begun", [True, False])
-def test_stopped(script: Script, address: str, begun: bool) -> None:
-    """Catches a stop that waits for the server's next word, loses text or leaves the stream open."""
+def test_stopped(script: Script, address: str, begun: bool, caplog: pytest.LogCaptureFixture) -> None:
+    """Catches a stop that waits for the server's next word, loses text, leaves the stream open or is noisy."""
     stop, release, in_time = threading.Event(), threading.Event(), list[bool]()
 
     def endless(request: dict[str, Any]) -> Iterator[bytes]:
@@ -145,6 +145,7 @@ def test_stopped(script: Script, address: str, begun: bool) -> None:
     release.set()
     assert script.hung_up.wait(4)
     assert in_time == ([] if begun else [True])
+    assert caplog.text == ""
     assert summary["stopped_by"] == STOPPED_BY_USER
     assert summary["text"] == ("The" if begun else "")
     ask(session, "And?")
