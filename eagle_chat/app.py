@@ -23,7 +23,7 @@ from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
-from eagle_chat.server_options import NO_COMPARISON
+from eagle_chat.server.options import NO_COMPARISON
 from eagle_chat.terminal import stderr_to_log
 from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible

@@ -55,7 +55,7 @@ def run(options: Options, job: Job) -> int:
     """Decode one reply; the exit code."""
     check_output()
     if options.server is not None:
-        from eagle_chat.server_run import run_through_server
+        from eagle_chat.server.run import run_through_server
 
         return run_through_server(options, job)
     narrator = Console(stderr=True, highlight=False)

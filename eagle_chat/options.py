@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from eagle_chat.configuration import filled, is_given
-from eagle_chat.server_address import root_of
+from eagle_chat.server.address import root_of
 
 MODEL = "The model and its draft head"
 DECODING = "Decoding"
@@ -283,7 +283,7 @@ def with_options(
             values |= {name: getattr(above, name) for name in names if _only_above(ctx, name)}
         options = Options(**{name: values.pop(name) for name in names})
         if options.server is not None:
-            from eagle_chat.server_options import for_server
+            from eagle_chat.server.options import for_server
 
             options = for_server(ctx, options)
         ctx.obj = options

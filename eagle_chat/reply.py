@@ -7,7 +7,7 @@ from typing import Any
 from eagle_chat.comparison import Difference
 from eagle_chat.events import SERVER, Arrived, Finished, Prefill, RoundDone, ServerSays, Started
 from eagle_chat.records import RoundRecord
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER, figures
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def open_session(options: Options, progress: Callable[[Loading], None]) -> Session:
     """A session that takes prompts. Only models that are loaded here need torch."""
     if options.server is not None:
-        from eagle_chat.server_session import connect
+        from eagle_chat.server.session import connect
 
         return connect(options, progress)
     from eagle_chat.loading import load_session

@@ -4,8 +4,8 @@ from textwrap import wrap
 
 from eagle_chat.layout.rows import Row
 from eagle_chat.records import Acceptance
-from eagle_chat.server_statistics import ServerStatistics
-from eagle_chat.server_words import UNSAID, counted, whose
+from eagle_chat.server.statistics import ServerStatistics
+from eagle_chat.server.words import UNSAID, counted, whose
 
 TITLE = " acceptance by depth "
 BEFORE = "A server does not show its draft trees. After each reply, what it says about them stands here."

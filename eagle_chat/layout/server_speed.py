@@ -11,7 +11,7 @@ from eagle_chat.layout.speed import (
     heading,
     number,
 )
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.statistics import ServerStatistics
 
 TITLE = "speed by our clock"
 LONGEST_STRIP = 60  # cells

@@ -18,7 +18,7 @@ from eagle_chat.events import SessionInfo
 from eagle_chat.layout import acceptance
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
@@ -149,7 +149,7 @@ class ChatScreen(Screen[None]):
         if not picture:
             return
         self._painted = (reply, figures)
-        if reply.server is not None:
+        if self._server and reply.server is not None:
             self.tree_view.show_instead(partial(acceptance.layout, reply.server))
         elif reply.rounds:
             self.tree_view.follow(reply.rounds)

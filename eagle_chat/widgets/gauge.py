@@ -10,7 +10,7 @@ from textual.widget import Widget
 from eagle_chat.layout import server_speed
 from eagle_chat.layout.rows import Row
 from eagle_chat.layout.speed import ROLES, Reading, layout
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.widgets.painting import role_styles, to_strip
 

@@ -15,8 +15,8 @@ from eagle_chat.layout.rows import row_text, row_width
 from eagle_chat.layout.speed import UNKNOWN
 from eagle_chat.options import Options
 from eagle_chat.records import Acceptance
-from eagle_chat.server_session import connect
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.session import connect
+from eagle_chat.server.statistics import ServerStatistics
 from tests.eagle_chat.app_pilot import Chat, chat, picture, replies, reply_over, run, send, wait_until
 from tests.eagle_chat.http_server import Cut, Script, delta, serving, sky
 from tests.eagle_chat.test_server_metrics import vllm

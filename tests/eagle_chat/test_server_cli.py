@@ -14,7 +14,7 @@ import pytest
 from eagle_chat.errors import EXIT_FAILURE
 from eagle_chat.options import Options
 from eagle_chat.plain import PlainChat
-from eagle_chat.server_session import connect
+from eagle_chat.server.session import connect
 from tests.eagle_chat.conftest import SUMMARY_KEYS, Ran, assert_refused
 from tests.eagle_chat.http_server import Script, delta, raw, serving, sky
 

@@ -11,7 +11,7 @@ import pytest
 
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.options import Options
-from eagle_chat.server_session import connect
+from eagle_chat.server.session import connect
 from tests.eagle_chat.http_server import Cut, Script, answer, delta, error, event, raw, serving
 
 STALL = 0.3  # seconds

@@ -3,8 +3,8 @@
 import pytest
 
 from eagle_chat.records import Acceptance
-from eagle_chat.server_metrics import acceptance_between, acceptance_in, read_counters
-from eagle_chat.server_words import in_one_line
+from eagle_chat.server.metrics import acceptance_between, acceptance_in, read_counters
+from eagle_chat.server.words import in_one_line
 
 VLLM = """
 # HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.

@@ -12,7 +12,7 @@ import pytest
 from eagle_chat.errors import EagleChatError
 from eagle_chat.events import Arrived, Event, Finished, Note, ServerSays, Started
 from eagle_chat.options import Options
-from eagle_chat.server_session import ServerSession, connect
+from eagle_chat.server.session import ServerSession, connect
 from eagle_chat.summary import STOPPED_BY_USER
 from tests.eagle_chat.http_server import Cut, Script, delta, error, event, raw, serving, sky
 
@@ -122,7 +122,7 @@ def test_thoughts_stand_before_the_reply(script: Script, address: str) -> None:
 
 @pytest.mark.parametrize("begun", [True, False])
 def test_stopped(script: Script, address: str, begun: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """Catches a stop that waits for the server's next word, loses text, leaves the stream open or is noisy."""
+    """Catches a stop that waits for the next word, loses text, leaves the stream open or makes noise."""
     stop, release, in_time = threading.Event(), threading.Event(), list[bool]()
 
     def endless(request: dict[str, Any]) -> Iterator[bytes]:
@@ -203,11 +203,14 @@ def test_refused_parameters_are_left_out_and_said(script: Script, address: str) 
 
 
 def test_a_refusal_for_another_reason_is_told(script: Script, address: str) -> None:
-    """Catches a server that refuses a long conversation asked without end."""
-    script.replies = [error(400, "maximum context length is 4096 tokens")]
+    """Catches a server asked without end, and sampling given up for a conversation that is too long."""
+    script.replies = [*[error(400, "maximum context length is 4096 tokens")] * 3, sky]
+    session = session_at(address, top_k=5)
     with pytest.raises(EagleChatError, match="maximum context length is 4096 tokens"):
-        ask(session_at(address, top_k=5))
+        ask(session)
     assert len(script.requests) == 3
+    ask(session)
+    assert script.requests[3]["top_k"] == 5
 
 
 def test_which_model(script: Script, address: str) -> None:

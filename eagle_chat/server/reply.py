@@ -9,8 +9,8 @@ from typing import Any
 
 from eagle_chat.events import Arrived, ServerSays
 from eagle_chat.records import Acceptance
-from eagle_chat.server_chunks import Chunk
-from eagle_chat.server_statistics import ServerStatistics
+from eagle_chat.server.chunks import Chunk
+from eagle_chat.server.statistics import ServerStatistics
 
 THINKING, THOUGHT = "<think>\n", "\n</think>\n\n"  # as the models write it that think aloud
 

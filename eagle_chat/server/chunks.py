@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from eagle_chat.errors import EagleChatError
-from eagle_chat.server_failures import detail
+from eagle_chat.server.failures import detail
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 import httpx2
 
 from eagle_chat.errors import EagleChatError
-from eagle_chat.server_chunks import Chunk, parse
-from eagle_chat.server_failures import in_words, refusal
+from eagle_chat.server.chunks import Chunk, parse
+from eagle_chat.server.failures import in_words, refusal
 
 COMPLETIONS, MODELS, METRICS = "/v1/chat/completions", "/v1/models", "/metrics"
 CONNECTING = 10.0  # seconds until a connection must stand
@@ -33,6 +33,7 @@ class ServerClient:
     def __init__(self, address: str, timeout: float, key: str | None) -> None:
         self.address = address
         self._timeout = timeout  # seconds without a byte
+        self._no_metrics = False
         try:
             certificates = httpx2.create_ssl_context()  # takes 50 ms: not in every reply's first token
         except OSError as error:
@@ -57,12 +58,15 @@ class ServerClient:
             raise self._other(MODELS, response, "a list of models") from None
 
     def metrics(self) -> str | None:
-        """The text for Prometheus; None where there is none, for whatever reason."""
+        """The text for Prometheus; None where there is none. A server that has no such page is asked once."""
+        if self._no_metrics:
+            return None
         try:
             with httpx2.Client(**{**self._settings, "timeout": ASIDE}) as client:
                 response = client.get(self.address + METRICS)
         except httpx2.HTTPError:
             return None
+        self._no_metrics = response.is_client_error
         return response.text if response.is_success else None
 
     async def stream(self, body: Mapping[str, Any]) -> AsyncGenerator[Chunk, None]:

@@ -11,9 +11,9 @@ from rich.console import Console
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import Arrived, Event, Finished, Note, ServerSays
 from eagle_chat.options import Options
-from eagle_chat.server_options import NO_COMPARISON
-from eagle_chat.server_session import connect
-from eagle_chat.server_words import in_one_line
+from eagle_chat.server.options import NO_COMPARISON
+from eagle_chat.server.session import connect
+from eagle_chat.server.words import in_one_line
 from eagle_chat.streams import interruptible, loading_status, write, write_json
 from eagle_chat.summary import one_line
 

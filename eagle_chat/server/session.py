@@ -13,13 +13,13 @@ from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import SERVER, Event, Finished, Loading, Note, SessionInfo, Started
 from eagle_chat.options import Options
 from eagle_chat.records import Acceptance
-from eagle_chat.server_address import api_key
-from eagle_chat.server_client import Model, ServerClient
-from eagle_chat.server_failures import RequestRefusedError
-from eagle_chat.server_metrics import Counters, acceptance_between, acceptance_in, read_counters
-from eagle_chat.server_options import NO_COMPARISON
-from eagle_chat.server_reply import Incoming
-from eagle_chat.server_stream import interruptible_items
+from eagle_chat.server.address import api_key
+from eagle_chat.server.client import Model, ServerClient
+from eagle_chat.server.failures import RequestRefusedError
+from eagle_chat.server.metrics import Counters, acceptance_between, acceptance_in, read_counters
+from eagle_chat.server.options import NO_COMPARISON
+from eagle_chat.server.reply import Incoming
+from eagle_chat.server.stream import interruptible_items
 from eagle_chat.summary import STOPPED_BY_USER
 
 Message = dict[str, str]
@@ -64,7 +64,7 @@ class ServerSession:
         self._messages = list(self._system)
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses
-        self._has_metrics = True  # until it turns out that there is no such page
+        self._told = [COUNTING]  # of these the user knows, or need not know
         self.info = SessionInfo(
             model=model.name,
             method=SERVER,
@@ -126,20 +126,21 @@ class ServerSession:
         yield Finished(reply.text, self._summary(reply))
 
     def _receive(self, messages: list[Message], reply: Incoming, stop: threading.Event) -> Iterator[Event]:
-        known = self._left_out
+        before = self._left_out
         while True:
             reply.since = perf_counter()
             stream = self._client.stream(self._body(messages, reply.seed))
             try:
                 for chunk in interruptible_items(stream, stop):
-                    if refused := [name for name in self._left_out if name not in (*known, COUNTING)]:
-                        known = self._left_out
-                        yield Note(f"The server refuses {' and '.join(refused)}: it replies without.")
+                    if untold := [name for name in self._left_out if name not in self._told]:
+                        self._told += untold
+                        yield Note(f"The server refuses {' and '.join(untold)}: it replies without.")
                     if arrived := reply.add(chunk):
                         yield arrived
                 return
             except RequestRefusedError:
                 if not self._leave_out_more():
+                    self._left_out = before  # these were not why
                     raise
 
     def _leave_out_more(self) -> bool:
@@ -184,9 +185,8 @@ class ServerSession:
         return None if after is None else acceptance_between(before, after, new_tokens)
 
     def _counters(self) -> Counters | None:
-        """What the metrics page says now; a server without one is not asked again."""
-        page = self._client.metrics() if self._has_metrics else None
-        self._has_metrics = page is not None
+        """What the metrics page says now."""
+        page = self._client.metrics()
         return None if page is None else read_counters(page)
 
     def _summary(self, reply: Incoming) -> dict[str, Any]:

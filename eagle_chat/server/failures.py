@@ -12,7 +12,7 @@ import httpx2
 
 from eagle_chat.errors import EagleChatError
 from eagle_chat.failures import causes
-from eagle_chat.server_address import KEYS
+from eagle_chat.server.address import KEYS
 
 LONGEST_DETAIL = 300  # characters of what a server says
 BUSY = {429: "has too many requests", 502: "is not ready", 503: "is not ready", 504: "is not ready"}
