@@ -24,6 +24,7 @@ from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.server.options import NO_COMPARISON
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
@@ -164,6 +165,9 @@ class EagleChatApp(ExportingApp):
         """The last prompt again, without drafting."""
         reply = self._last_reply("compare")
         if reply is None:
+            return
+        if self.feed.info is not None and self.feed.info.server is not None:
+            self.say(NO_COMPARISON)
             return
         if not reply.rounds:
             self.say("That reply is of an earlier day: f5 makes it anew, then compare.")

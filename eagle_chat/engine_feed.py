@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from eagle_chat.calibration import Calibration
 from eagle_chat.events import (
+    Arrived,
     Event,
     Failed,
     Finished,
@@ -13,6 +14,7 @@ from eagle_chat.events import (
     Prefill,
     Ready,
     RoundDone,
+    ServerSays,
     SessionInfo,
     Started,
 )
@@ -71,7 +73,7 @@ class EngineFeed:
                 self._failed(message)
             case Paused():
                 self._pausing.reached()
-            case Prefill() | RoundDone() if self._running is not None:
+            case Prefill() | RoundDone() | Arrived() | ServerSays() if self._running is not None:
                 self._running.add(event)
                 if isinstance(event, RoundDone) and self._running is self.reply:
                     self.calibration.add(event.record)
@@ -173,6 +175,8 @@ class EngineFeed:
 
 
 def _progress(reply: Reply) -> str:
+    if reply.server is not None:
+        return f"▶ piece {reply.server.pieces}" if reply.server.pieces else "▶ waiting"
     if reply.newest is not None and reply.newest.index > 0:
         return f"▶ round {reply.newest.index}"
     if reply.prefill is not None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from eagle_chat.comparison import Difference
-from eagle_chat.records import RoundRecord
+from eagle_chat.records import Acceptance, RoundRecord
 
 MEGABYTE = 1_000_000
+SERVER = "server"
+"""Method id of replies that a server decodes, however it does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,7 @@ class SessionInfo:
     sized: bool = False  # each round's tree is sized by its cost, within nodes, depth and beam
     kv_token_bytes: int = 0  # of one token in the target's cache; 0: unknown, as in older traces
     quant: str = "none"  # of the target's weights: none, int8, nf4
+    server: str | None = None  # address of the server that runs the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,23 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
+class Arrived:
+    """Text that a server sent. How it was drafted stays there."""
+
+    text: str
+    ms: float  # our clock, since the text before it or, for the first one, since the request
+    tokens: int | None  # None where the server does not count along
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSays:
+    """What a server says of a reply when it is over; None where it does not."""
+
+    new_tokens: int | None
+    acceptance: Acceptance | None
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The reply is over: its whole text and the summary with the keys of the JSON contract."""
 
@@ -113,4 +133,6 @@ class Note:
     text: str
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Paused | Finished | Failed | Note
+Event = (
+    Loading | Ready | Started | Prefill | RoundDone | Paused | Arrived | ServerSays | Finished | Failed | Note
+)

@@ -60,6 +60,7 @@ def load_session(
     Trees are `sized` by what they cost, unless that is not wanted or the options say how large they are.
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
+    _refuse_server(options)
     progress(Loading("starting PyTorch"))
     with _engine_errors_as_ours():
         return _load(options, progress, watched, sized)
@@ -71,6 +72,7 @@ def load_for_training(
     """The target alone, its prompts, where its weights come from, its stop ids. Raises as `load_session`."""
     from eagle_chat.text import Prompts, stop_ids
 
+    _refuse_server(options)
     progress(Loading("starting PyTorch"))
     with _engine_errors_as_ours():
         from engine import StockTarget, load_model, pick_device, pick_dtype
@@ -84,6 +86,11 @@ def load_for_training(
         prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
         target = StockTarget(load_model(location.folder, dtype, device))
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
+
+
+def _refuse_server(options: Options) -> None:
+    if options.server is not None:
+        raise UsageError("this command looks into the model and needs it here: leave --server out")
 
 
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:

@@ -58,15 +58,19 @@ def _open_app(options: Options, wanted: Wanted, theme: str | None, look: Look) -
     from eagle_chat.conversations import Library
     from eagle_chat.events import Loading
     from eagle_chat.running import run_app
+    from eagle_chat.sessions import open_session
     from eagle_chat.worker import Session
 
     def make_session(progress: Callable[[Loading], None]) -> Session:
-        from eagle_chat.loading import load_session
-
-        return load_session(options, progress)
+        return open_session(options, progress)
 
     recorder = Recorder(Library(), saves=wanted.saves, settings=settings_of(options))
     resumed = recorder.library.find(wanted.resume) if wanted.resume else None
     return run_app(
-        make_session, theme=theme, title=options.model, recorder=recorder, resume=resumed, look=look
+        make_session,
+        theme=theme,
+        title=options.model or options.server or "",
+        recorder=recorder,
+        resume=resumed,
+        look=look,
     )

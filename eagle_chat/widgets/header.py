@@ -44,7 +44,9 @@ def _weights(info: SessionInfo) -> str:
 
 
 def names(info: SessionInfo) -> str:
-    """Target and method."""
+    """Target and method, or where it runs."""
+    if info.server is not None:
+        return f"{info.model} at {info.server.partition('://')[2]}"
     return info.model if info.method == "none" else f"{info.model} + {info.method}"
 
 

@@ -200,9 +200,11 @@ class Transcript(VerticalScroll):
         """Follow the end."""
         self.anchor()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str) -> Static:
         """A sentence of the app's own."""
-        self._page.mount(Static(Content(visible(text)), classes="note"))
+        note = Static(Content(visible(text)), classes="note")
+        self._page.mount(note)
+        return note
 
     def add_prompt(self, text: str) -> None:
         """A prompt was sent: whoever sends wants to see what comes."""
