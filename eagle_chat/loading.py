@@ -5,14 +5,17 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eagle_chat.catalogue import chat_template
+from eagle_chat.base_models import check_chats
+from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
+from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.pairing import check_pairing
+from eagle_chat.tree_sizes import LARGEST_ON_CPU, LARGEST_ON_GPU, TreeSize, given_size, tree_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
@@ -25,33 +28,6 @@ if TYPE_CHECKING:
 Progress = Callable[[Loading], None]
 
 
-@dataclass(frozen=True)
-class TreeSize:
-    """Nodes, depth and beam of one method; a chain has a beam of 1."""
-
-    nodes: int
-    depth: int
-    beam: int
-
-
-# A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
-_ON_GPU = {
-    Method.EAGLE2: TreeSize(60, 6, 10),
-    Method.EAGLE3: TreeSize(60, 8, 10),
-    Method.PLD: TreeSize(10, 10, 1),
-    Method.DRAFT_MODEL: TreeSize(5, 5, 1),
-}
-# What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
-_LARGEST_ON_GPU = TreeSize(60, 8, 10)
-_LARGEST_ON_CPU = TreeSize(60, 8, 6)
-_ON_CPU = {
-    Method.EAGLE2: TreeSize(8, 3, 4),
-    Method.EAGLE3: TreeSize(8, 3, 4),
-    Method.PLD: TreeSize(6, 6, 1),
-    Method.DRAFT_MODEL: TreeSize(3, 3, 1),
-}
-
-
 def load_session(
     options: Options, progress: Progress, *, watched: bool = True, sized: bool = True
 ) -> ChatSession:
@@ -62,7 +38,7 @@ def load_session(
     """
     _refuse_server(options)
     progress(Loading("starting PyTorch"))
-    with _engine_errors_as_ours():
+    with _engine_errors_as_ours(options):
         return _load(options, progress, watched, sized)
 
 
@@ -74,7 +50,7 @@ def load_for_training(
 
     _refuse_server(options)
     progress(Loading("starting PyTorch"))
-    with _engine_errors_as_ours():
+    with _engine_errors_as_ours(options):
         from engine import StockTarget, load_model, pick_device, pick_dtype
         from engine.memory import keep_freed_memory
 
@@ -95,20 +71,21 @@ def _refuse_server(options: Options) -> None:
 
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
-    with _engine_errors_as_ours():
-        return _eagle2(options, head, target, _tree_size(options, _method_of(head, None), target.device))
+    with _engine_errors_as_ours(options):
+        return _eagle2(options, head, target, tree_size(options, _method_of(head, None), target.device))
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:
     """Prompt lookup with the longest draft that suits the device."""
     from engine import PromptLookup
 
-    return PromptLookup(_tree_size(Options(), Method.PLD, device).depth)
+    return PromptLookup(tree_size(Options(), Method.PLD, device).depth)
 
 
 @contextmanager
-def _engine_errors_as_ours() -> Iterator[None]:
+def _engine_errors_as_ours(options: Options) -> Iterator[None]:
     import engine as eng
+    from eagle_chat.out_of_memory import is_out_of_memory, loading_ended
 
     try:
         yield
@@ -116,6 +93,10 @@ def _engine_errors_as_ours() -> Iterator[None]:
         raise EagleChatError(str(error)) from error
     except eng.EngineError as error:
         raise UsageError(str(error)) from error
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise loading_ended(options.model) from error
+        raise
 
 
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
@@ -127,11 +108,13 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
 
     device = pick_device(options.device)
     dtype = pick_dtype(options.dtype.value, device)
+    check_chats(options.model)
+    remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    sized = sized and method in WITH_HEAD and not _given_size(options)
-    largest = _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
-    size = largest if sized else _tree_size(options, method, device)
+    sized = sized and method in WITH_HEAD and not given_size(options)
+    largest = LARGEST_ON_CPU if device.type == "cpu" else LARGEST_ON_GPU
+    size = largest if sized else tree_size(options, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
@@ -155,7 +138,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *notes, *told),
+        notes=(*location.notes, *remarks, *notes, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )
@@ -180,7 +163,9 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         raise UsageError("--method draft-model needs the small model: name it with --head")
     if method is not None and method not in WITH_HEAD:
         return method, None, []
-    head = find_head(options.head, options.model, (method or Method.EAGLE2).value, progress)
+    head = find_head(
+        options.head, options.model, method or best_method(options.head, options.model), progress
+    )
     if head:
         return _method_of(head, method), head, list(head.notes)
     if method is not None:
@@ -203,32 +188,6 @@ def _method_of(head: WeightsLocation, asked: Method | None) -> Method:
             "another head"
         )
     return found
-
-
-def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
-    """The defaults of method and device, changed where the user said so."""
-    from engine import check_tree_size
-
-    given = _given_size(options)
-    tree = {"nodes", "depth", "beam"}
-    usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
-    for name in given:
-        if name not in usable:
-            shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
-            raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
-    if method is Method.NONE:
-        return TreeSize(0, 0, 0)
-    size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
-    if method not in WITH_HEAD:
-        return replace(size, nodes=size.depth)
-    check_tree_size(size.nodes, size.depth, size.beam)
-    return size
-
-
-def _given_size(options: Options) -> dict[str, int]:
-    """What the options say of the tree."""
-    sizes = {name: getattr(options, name) for name in ("nodes", "depth", "beam")}
-    return {name: size for name, size in sizes.items() if size is not None}
 
 
 def _drafters(

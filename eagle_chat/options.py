@@ -177,6 +177,10 @@ class Options:
             rich_help_panel=MODEL,
         ),
     ] = TargetKind.AUTO
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Load also what does not seem to fit.", rich_help_panel=MODEL),
+    ] = False
     temperature: Annotated[
         float,
         typer.Option(

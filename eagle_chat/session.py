@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from eagle_chat import events
 from eagle_chat.comparison import Difference, find_difference
 from eagle_chat.errors import UsageError
+from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
 from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
@@ -147,6 +148,10 @@ class ChatSession:
         except PromptTooLongError as error:
             earlier = len(exchange.messages) > len(self._system) + 1
             raise UsageError(f"{error}{', or start a new chat' if earlier else ''}") from None
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise reply_ended(self.info.device, len(self.engine.tokens)) from None
+            raise
         finally:
             decoding.close()
         return events.Finished(outcome.text, summarise(self.info, outcome), again)
