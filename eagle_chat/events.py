@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagle_chat.choices import Choices
 from eagle_chat.comparison import Difference
 from eagle_chat.records import RoundRecord
 
@@ -51,6 +52,23 @@ class Ready:
     """The models are loaded; the session takes prompts."""
 
     info: SessionInfo
+    choices: Choices = Choices()
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The next reply is decoded so."""
+
+    info: SessionInfo
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something other than a reply cannot be done; all is as it was before it."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +79,7 @@ class Started:
     method: str
     seed: int
     again: bool = False
+    choices: Choices = Choices()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,4 +116,4 @@ class Failed:
     fatal: bool = False
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Finished | Failed
+Event = Loading | Ready | Changed | Refused | Started | Prefill | RoundDone | Finished | Failed

@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import chat_template
+from eagle_chat.choices import Choices
+from eagle_chat.drafting import TreeSize, largest_tree, size_by_cost, tree_size
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.options import WITH_HEAD, Method, Options
@@ -23,33 +24,6 @@ if TYPE_CHECKING:
     from engine import Drafter, Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget, Target
 
 Progress = Callable[[Loading], None]
-
-
-@dataclass(frozen=True)
-class TreeSize:
-    """Nodes, depth and beam of one method; a chain has a beam of 1."""
-
-    nodes: int
-    depth: int
-    beam: int
-
-
-# A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
-_ON_GPU = {
-    Method.EAGLE2: TreeSize(60, 6, 10),
-    Method.EAGLE3: TreeSize(60, 8, 10),
-    Method.PLD: TreeSize(10, 10, 1),
-    Method.DRAFT_MODEL: TreeSize(5, 5, 1),
-}
-# What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
-_LARGEST_ON_GPU = TreeSize(60, 8, 10)
-_LARGEST_ON_CPU = TreeSize(60, 8, 6)
-_ON_CPU = {
-    Method.EAGLE2: TreeSize(8, 3, 4),
-    Method.EAGLE3: TreeSize(8, 3, 4),
-    Method.PLD: TreeSize(6, 6, 1),
-    Method.DRAFT_MODEL: TreeSize(3, 3, 1),
-}
 
 
 def load_session(
@@ -89,14 +63,14 @@ def load_for_training(
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
     with _engine_errors_as_ours():
-        return _eagle2(options, head, target, _tree_size(options, _method_of(head, None), target.device))
+        return _eagle2(options, head, target, tree_size(_given_size(options), _method_of(head, None), target.device))
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:
     """Prompt lookup with the longest draft that suits the device."""
     from engine import PromptLookup
 
-    return PromptLookup(_tree_size(Options(), Method.PLD, device).depth)
+    return PromptLookup(tree_size({}, Method.PLD, device).depth)
 
 
 @contextmanager
@@ -122,8 +96,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
     sized = sized and method in WITH_HEAD and not _given_size(options)
-    largest = _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
-    size = largest if sized else _tree_size(options, method, device)
+    size = largest_tree(device) if sized else tree_size(_given_size(options), method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(_tokenizer(location), location.name, chat_template(options.model))
@@ -151,11 +124,11 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     prompt = prompts.encode([{"role": "user", "content": "Hello"}])
     _warm_up(engine, prompt, method)
     if sized:
-        _size_trees(engine, engine.drafters[method.value], prompt)
+        size_by_cost(engine, engine.drafters[method.value], prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
-    return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
+    return ChatSession(models, settings, info, Choices.of(options, method.value), watched=watched)
 
 
 def _tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:
@@ -213,26 +186,6 @@ def _method_of(head: WeightsLocation, asked: Method | None) -> Method:
     return found
 
 
-def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
-    """The defaults of method and device, changed where the user said so."""
-    from engine import check_tree_size
-
-    given = _given_size(options)
-    tree = {"nodes", "depth", "beam"}
-    usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
-    for name in given:
-        if name not in usable:
-            shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
-            raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
-    if method is Method.NONE:
-        return TreeSize(0, 0, 0)
-    size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
-    if method not in WITH_HEAD:
-        return replace(size, nodes=size.depth)
-    check_tree_size(size.nodes, size.depth, size.beam)
-    return size
-
-
 def _given_size(options: Options) -> dict[str, int]:
     """What the options say of the tree."""
     sizes = {name: getattr(options, name) for name in ("nodes", "depth", "beam")}
@@ -247,21 +200,24 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
+    """The method's own, and prompt lookup, which costs nothing to have."""
     from engine import DraftModel, PromptLookup, load_model, make_target
 
+    own: dict[str, Drafter] = {}
     if method in WITH_HEAD:
         assert head is not None
-        return {method.value: _eagle2(options, head, target, size)}
-    if method is Method.PLD:
-        return {method.value: PromptLookup(size.depth)}
-    if method is Method.DRAFT_MODEL:
+        own[method.value] = _eagle2(options, head, target, size)
+    elif method is Method.PLD:
+        own[method.value] = PromptLookup(size.depth)
+    elif method is Method.DRAFT_MODEL:
         assert options.head is not None
         location = find_target(options.head, progress)
         progress(Loading(f"loading {location.name}"))
         model = load_model(location.folder, target.model.dtype, target.device)
         small = make_target(model, options.target.value)
-        return {method.value: DraftModel(small, target.vocabulary, size.depth)}
-    return {}
+        own[method.value] = DraftModel(small, target.vocabulary, size.depth)
+    own.setdefault(Method.PLD.value, load_prompt_lookup(target.device))
+    return own
 
 
 def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
@@ -295,12 +251,3 @@ def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
         engine.reset()
     if engine.target.device.type == "cpu":
         pick_threads(engine, prompt)
-
-
-def _size_trees(engine: Engine, drafter: Drafter, prompt: list[int]) -> None:
-    """Measure what forwards cost, and have the drafter choose its trees by that from now on."""
-    from engine import Eagle2, TreeSizing, measure_costs
-
-    assert isinstance(drafter, Eagle2)
-    engine.costs = measure_costs(engine.target, prompt)
-    drafter.sizing = TreeSizing(engine.costs, drafter.nodes)

@@ -18,6 +18,7 @@ class Reply:
         self.prompt = started.prompt
         self.method = started.method
         self.seed = started.seed
+        self.choices = started.choices
         self.prefill: Prefill | None = None
         self.rounds: list[RoundRecord] = []  # the prefill, then one after the other
         self.statistics = ReplyStatistics()
