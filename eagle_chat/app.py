@@ -3,16 +3,23 @@
 import os
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+import eagle_chat.chat_commands  # noqa: F401 - registers them
+from eagle_chat.choices import Choices
+from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest
+from eagle_chat.editing import Editing
 from eagle_chat.engine_feed import EngineFeed
+from eagle_chat.errors import UsageError
 from eagle_chat.events import Failed
 from eagle_chat.frame_budget import FrameBudget
+from eagle_chat.prompt_history import PromptHistory, history_path
 from eagle_chat.reply import Reply
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
@@ -22,7 +29,10 @@ from eagle_chat.themed_app import ThemedApp
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.prompt import Prompt
-from eagle_chat.worker import SessionFactory, Worker
+from eagle_chat.widgets.transcript import Transcript
+from eagle_chat.worker import Replacement, SessionFactory, Worker
+
+ReplacementFactory = Callable[[str, Choices], Replacement]
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
@@ -40,6 +50,8 @@ class EagleChatApp(ThemedApp):
         Binding("ctrl+n", "new_chat", "new chat", id="app.new_chat", key_display="^n"),
         Binding("f5", "regenerate", "regenerate", id="app.regenerate", show=False,
                 tooltip="the last reply, with a new seed"),
+        Binding("f2", "command('/params')", "parameters", id="app.parameters", show=False,
+                tooltip="temperature, seed, method, system prompt and the rest"),
         Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
         Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
         Binding("ctrl+c", "interrupt", "stop or quit", id="app.interrupt", show=False,
@@ -48,12 +60,16 @@ class EagleChatApp(ThemedApp):
 
     def __init__(
         self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
-        budget: FrameBudget | None = None,
+        budget: FrameBudget | None = None, replacement: ReplacementFactory | None = None,
     ) -> None:  # fmt: skip
+        """`replacement` makes another model, by its name, to go on with."""
         super().__init__(theme)
         self.worker = Worker(make_session)
         self.chat = ChatScreen(title)
-        self.feed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
+        self.feed: EngineFeed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
+        self.editing: Editing = Editing(self)
+        self.chat.prompt_bar.suggestions.source = partial(suggest, self)
+        self._replacement = replacement
         self.failure: str | None = None  # why there is no session
         self._leaving = False
         self._queued: str | None = None
@@ -71,6 +87,9 @@ class EagleChatApp(ThemedApp):
         )
         yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
         yield SystemCommand("Copy the last reply", "As Markdown", self.action_copy_reply)
+        yield SystemCommand(
+            "Parameters", "Temperature, seed, method and the rest", partial(self.action_command, "/params")
+        )
         yield SystemCommand("Help", "Keys, numbers and the tree", self.action_help)
         yield from super().get_system_commands(screen)
 
@@ -98,15 +117,40 @@ class EagleChatApp(ThemedApp):
         bar = self.chat.prompt_bar
         if not message.text.strip():
             bar.hint("Nothing to send yet: write something first.")
+        elif parse(message.text):
+            bar.prompt.clear()
+            if self.action_command(message.text):
+                bar.prompt.sent_before.add(message.text)
+            else:
+                bar.prompt.put(message.text)
+        elif self.editing.active and (self.busy or self.feed.info is None):
+            bar.hint("Wait for the reply, or stop it with esc, then send the changed message.")
         elif self._queued is not None:
             bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
         elif self.busy or self.feed.info is None:
             bar.prompt.clear()
+            bar.prompt.sent_before.add(message.text)
             self._queued = message.text
             bar.hint(f"sent next: {message.text.strip().partition(chr(10))[0]}", stays=True)
         else:
             bar.prompt.clear()
+            bar.prompt.sent_before.add(message.text)
+            if self.editing.active:
+                self.editing.cut()
             self._ask(message.text)
+
+    def on_prompt_edit_left(self) -> None:
+        """The message of the past stays as it is."""
+        self.editing.leave()
+
+    def action_command(self, text: str) -> bool:
+        """Run a slash command; whether that could be."""
+        try:
+            execute(self, text)
+        except UsageError as error:
+            self.say(str(error))
+            return False
+        return True
 
     def action_stop_reply(self) -> None:
         """End the reply between rounds. A prompt that waited goes back where it was written."""
@@ -131,11 +175,15 @@ class EagleChatApp(ThemedApp):
 
     def action_regenerate(self) -> None:
         """Another reply to the last prompt."""
+        self.regenerate(None)
+
+    def regenerate(self, seed: int | None) -> None:
+        """Another reply to the last prompt, with a random seed unless one is given."""
         if self._last_reply("regenerate") is None:
             return
         self.feed.replacing = True
         self.chat.busy = True
-        self.worker.regenerate()
+        self.worker.regenerate(seed=seed)
 
     def action_new_chat(self) -> None:
         """Forget the conversation, also in the middle of a reply."""
@@ -143,17 +191,32 @@ class EagleChatApp(ThemedApp):
             return
         self.action_stop_reply()
         self.worker.new_chat()
+        self.editing.end()
         self.feed.leave(running=self.busy)
         self.chat.clear()
 
     def action_copy_reply(self) -> None:
         """The last reply, as the model wrote it."""
-        reply = self.feed.reply
-        if reply is None or not reply.text:
-            self.say("There is no reply to copy yet.")
-            return
-        self.copy_to_clipboard(reply.text)
+        self.action_command("/copy")
+
+    def on_transcript_copied(self, message: Transcript.Copied) -> None:
+        """A message or a piece of it is wanted elsewhere."""
+        self.copy_text(message.text)
+
+    def copy_text(self, text: str) -> None:
+        """To the clipboard, as far as the terminal lets us."""
+        self.copy_to_clipboard(text)
         self.say("Copied through the terminal (OSC 52), where it allows that.")
+
+    def switch_model(self, name: str) -> None:
+        """Another model, which goes on with the conversation. Raises UsageError while it cannot be."""
+        if self.busy or self.feed.info is None:
+            raise UsageError("Wait for the reply, or stop it with esc, then change the model.")
+        if self._replacement is None:
+            raise UsageError("There is no other model here.")
+        other = self._replacement(name, self.feed.choices)
+        self.feed.info = None  # what is sent waits for the model
+        self.worker.switch(other, self.feed.conversation.turns)
 
     def action_help(self) -> None:
         """Keys and definitions."""
@@ -162,7 +225,9 @@ class EagleChatApp(ThemedApp):
                 HelpScreen(
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
+                    ("In the conversation", Transcript.BINDINGS),
                     ("Outside the prompt", [*ChatScreen.BINDINGS, *DraftTreeView.BINDINGS]),
+                    commands=[(command.usage, command.meaning) for command in COMMANDS.values()],
                 )
             )
 
@@ -203,7 +268,9 @@ class EagleChatApp(ThemedApp):
             return self.feed.reply
         return None
 
-    def _ask(self, prompt: str) -> None:
+    def _ask(self, text: str) -> None:
+        prompt = prompt_text(text)
+        self.feed.conversation.sent(prompt)
         self.chat.sent(prompt)
         self.chat.busy = True
         self.worker.ask(prompt)
@@ -233,10 +300,13 @@ class EagleChatApp(ThemedApp):
             self._ask(prompt)
 
 
-def run_app(make_session: SessionFactory, *, theme: str | None, title: str) -> int:
+def run_app(
+    make_session: SessionFactory, *, theme: str | None, title: str, replacement: ReplacementFactory
+) -> int:
     """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
     with stderr_to_log() as log:
-        app = EagleChatApp(make_session, theme=theme, title=title)
+        app = EagleChatApp(make_session, theme=theme, title=title, replacement=replacement)
+        app.chat.prompt_bar.prompt.sent_before = PromptHistory(history_path())
         app.run()
         app.worker.join(QUIT_WAIT)
     code = app.return_code or 0

@@ -54,6 +54,9 @@ class Choices:
         return " ".join(f"{name}{value:g}" for name, value in parts.items() if value is not None)
 
 
+DEFAULTS = Choices()
+
+
 @dataclass(frozen=True, slots=True)
 class Parameter:
     """One field of `Choices` as a user sees it."""

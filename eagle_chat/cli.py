@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -266,12 +265,8 @@ def train(  # noqa: PLR0913 - one for each option
 
 def _open_app(options: Options, theme: str | None) -> int:
     from eagle_chat.app import run_app
-    from eagle_chat.events import Loading
-    from eagle_chat.worker import Session
+    from eagle_chat.replacement import replacement, session_factory
 
-    def make_session(progress: Callable[[Loading], None]) -> Session:
-        from eagle_chat.loading import load_session
-
-        return load_session(options, progress)
-
-    return run_app(make_session, theme=theme, title=options.model)
+    return run_app(
+        session_factory(options), theme=theme, title=options.model, replacement=partial(replacement, options)
+    )

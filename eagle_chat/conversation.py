@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from eagle_chat.choices import Choices
+from eagle_chat.choices import DEFAULTS, Choices
 
 if TYPE_CHECKING:
     from eagle_chat.reply import Reply
@@ -20,7 +20,7 @@ class Turn:
     prompt: str
     text: str
     seed: int = 0
-    choices: Choices = Choices()
+    choices: Choices = DEFAULTS
     summary: Mapping[str, Any] = field(default_factory=dict)
 
 

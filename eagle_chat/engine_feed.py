@@ -2,13 +2,17 @@
 
 from collections.abc import Callable
 
+from eagle_chat.choices import DEFAULTS
+from eagle_chat.conversation import Conversation
 from eagle_chat.events import (
+    Changed,
     Event,
     Failed,
     Finished,
     Loading,
     Prefill,
     Ready,
+    Refused,
     RoundDone,
     SessionInfo,
     Started,
@@ -24,27 +28,48 @@ class EngineFeed:
 
     def __init__(self, chat: ChatScreen, budget: FrameBudget, over: Callable[[], None]) -> None:
         self.info: SessionInfo | None = None
-        self.reply: Reply | None = None  # the newest of the conversation
+        self.conversation = Conversation()
+        self.methods: tuple[str, ...] = ()
+        self.choices = DEFAULTS  # as the user wants it; the session follows when its turn comes
         self.comparison: CompareScreen | None = None
         self.replacing = False  # the next reply takes the place of the last one
         self._chat = chat
         self._budget = budget
         self._over = over
         self._running: Reply | None = None
+        self._decoding = DEFAULTS  # as the session has it
         self._discarding = False  # what still arrives belongs to a conversation that was left
+
+    @property
+    def reply(self) -> Reply | None:
+        """The newest of the conversation."""
+        return self.conversation.newest
 
     def leave(self, *, running: bool) -> None:
         """The conversation is left, maybe in the middle of a reply."""
         self._discarding = running
-        self._running = self.reply = None
+        self._running = None
+        self.conversation.clear()
+
+    def show_conversation(self) -> None:
+        """Put the conversation on screen anew: it is another one, or another version."""
+        self._chat.show(self.conversation.entries)
+        if self.reply is not None:
+            self._chat.paint(self.reply, self._figures(self.reply), text=False, picture=True)
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
         match event:
             case Loading():
                 self._chat.status.state(event.text())
-            case Ready(info):
-                self._ready(info)
+            case Ready():
+                self._ready(event)
+            case Changed(info, choices):
+                self.info, self._decoding = info, choices
+                self._show_settings(choices.seed)
+            case Refused(message):
+                self.choices = self._decoding
+                self._chat.transcript.note(f"✗ {message}")
             case Finished() | Failed() if self._discarding:
                 self._end("ready")
             case _ if self._discarding:
@@ -75,10 +100,12 @@ class EngineFeed:
             self._chat.status.state(_progress(reply), kind="live")
         self._budget.painted(text=text, picture=picture)
 
-    def _ready(self, info: SessionInfo) -> None:
-        self.info = info
-        self._chat.loaded(info)
-        for note in info.notes:
+    def _ready(self, event: Ready) -> None:
+        self.info, self.methods = event.info, event.methods
+        self.choices = self._decoding = event.choices
+        self._chat.loaded(event.info)
+        self._show_settings(event.choices.seed)
+        for note in event.info.notes:
             self._chat.transcript.note(note)
         self._end("ready")
 
@@ -89,11 +116,10 @@ class EngineFeed:
             if self.comparison is not None:
                 self.comparison.begin(self._running)
             return
-        self.reply = self._running
+        self.conversation.begins(self._running)
         self._chat.begin(replacing=self.replacing)
         self.replacing = False
-        if self.info is not None:
-            self._chat.status.loaded(self.info, event.seed)
+        self._show_settings(event.seed)
 
     def _finished(self, reply: Reply) -> None:
         self._show_end(reply)
@@ -126,6 +152,10 @@ class EngineFeed:
         self._discarding = self.replacing = False
         self._chat.status.state(state, kind=kind)
         self._over()
+
+    def _show_settings(self, seed: int | None) -> None:
+        if self.info is not None:
+            self._chat.status.loaded(self.info, seed, self._decoding.filters())
 
     def _figures(self, reply: Reply) -> Figures:
         context = self.info.context if self.info else 0

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from eagle_chat.choices import Choices
+from eagle_chat.choices import DEFAULTS, Choices
 from eagle_chat.comparison import Difference
 from eagle_chat.records import RoundRecord
 
@@ -52,7 +52,7 @@ class Ready:
     """The models are loaded; the session takes prompts."""
 
     info: SessionInfo
-    choices: Choices = Choices()
+    choices: Choices = DEFAULTS
     methods: tuple[str, ...] = ()
 
 
@@ -79,7 +79,7 @@ class Started:
     method: str
     seed: int
     again: bool = False
-    choices: Choices = Choices()
+    choices: Choices = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,7 +63,9 @@ def load_for_training(
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
     with _engine_errors_as_ours():
-        return _eagle2(options, head, target, tree_size(_given_size(options), _method_of(head, None), target.device))
+        return _eagle2(
+            options, head, target, tree_size(_given_size(options), _method_of(head, None), target.device)
+        )
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:

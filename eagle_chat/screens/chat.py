@@ -1,5 +1,6 @@
 """The main screen: conversation, draft tree, gauge and prompt. It shows; the app decides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -12,6 +13,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from eagle_chat.conversation import Entry
 from eagle_chat.events import SessionInfo
 from eagle_chat.reply import Reply
 from eagle_chat.widgets.draft_tree import DraftTreeView
@@ -74,6 +76,7 @@ class ChatScreen(Screen[None]):
             yield self.transcript
             yield self.tree_view
             yield self.gauge
+        yield self.prompt_bar.suggestions
         yield self.prompt_bar
         yield Footer(compact=True)
         yield Static("", id="too-small", markup=False)
@@ -133,6 +136,12 @@ class ChatScreen(Screen[None]):
         self.transcript.note(WELCOME)
         self.tree_view.show(None)
         self.prompt_bar.prompt.focus()
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Another conversation in place of this one."""
+        self._message = None
+        self.transcript.show(entries)
+        self.tree_view.show(None)
 
     def on_key(self, event: events.Key) -> None:
         """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""
