@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import catalogue
-from eagle_chat.choices import MOST_SEED, PARAMETERS, Choices, Parameter, read_method
+from eagle_chat.choices import MOST_SEED, PARAMETERS, Choices, Parameter, method_parameter
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
@@ -50,13 +50,7 @@ def _words(parameter: Parameter, _: EagleChatApp) -> Iterable[str]:
 
 
 def _method(app: EagleChatApp, text: str) -> None:
-    choices = chosen(app)
-    try:
-        method = read_method(text, app.feed.methods)
-    except UsageError as error:
-        raise UsageError(f"/method: {error}.") from None
-    change(app, replace(choices, method=method))
-    app.say(f"method {method}, from the next reply on; the text does not depend on it.")
+    _set(method_parameter(app.feed.methods), app, text)
 
 
 def _regenerate(app: EagleChatApp, text: str) -> None:
@@ -105,7 +99,7 @@ def _parameters(app: EagleChatApp, _: str) -> None:
 
 
 register(
-    Command("method", "NAME", "what drafts; the text does not depend on it", _method,
+    Command("method", "[NAME]", "what drafts; the text does not depend on it", _method,
             lambda app: app.feed.methods),
     *(Command(each.command, f"[{each.argument}]", each.meaning, partial(_set, each), partial(_words, each))
       for each in PARAMETERS),

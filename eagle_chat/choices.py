@@ -142,8 +142,12 @@ PARAMETERS = (
 )  # fmt: skip
 
 
-def read_method(text: str, methods: tuple[str, ...]) -> str:
-    """One of the session's methods. Raises UsageError."""
-    if text.strip() not in methods:
-        raise UsageError(f"it has to be one of {', '.join(methods)}, not {text.strip() or 'nothing'}")
-    return text.strip()
+def method_parameter(methods: tuple[str, ...]) -> Parameter:
+    """The method, where these can be had."""
+
+    def read(text: str) -> str:
+        if text not in methods:
+            raise UsageError(f"it has to be one of {', '.join(methods)}, not {text or 'nothing'}")
+        return text
+
+    return Parameter("method", "method", "NAME", "what drafts; the text does not depend on it", read)

@@ -55,6 +55,7 @@ class EngineFeed:
         """Put the conversation on screen anew: it is another one, or another version."""
         self._chat.show(self.conversation.entries)
         if self.reply is not None:
+            self._show_settings(self.reply.seed)
             self._chat.paint(self.reply, self._figures(self.reply), text=False, picture=True)
 
     def take(self, event: Event) -> None:

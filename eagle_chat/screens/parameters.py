@@ -10,9 +10,9 @@ from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
-from textual.widgets import Input, Label, Select, Static
+from textual.widgets import Input, Label, Static
 
-from eagle_chat.choices import PARAMETERS, Choices
+from eagle_chat.choices import PARAMETERS, Choices, Parameter, method_parameter
 from eagle_chat.errors import UsageError
 
 
@@ -29,38 +29,31 @@ class ParametersScreen(ModalScreen[Choices | None]):
     def __init__(self, choices: Choices, methods: tuple[str, ...]) -> None:
         super().__init__()
         self._choices = choices
-        self._methods = methods
+        self._parameters = (method_parameter(methods), *PARAMETERS)
 
     def compose(self) -> ComposeResult:
         """A line for each, and one for what is wrong."""
         with VerticalScroll(id="parameters", can_focus=False) as form:
             form.border_title = "parameters of the next reply"
             form.border_subtitle = "enter applies, esc leaves all as it is"
-            for each in PARAMETERS:
+            for each in self._parameters:
                 with HorizontalGroup():
-                    yield Label(Content(each.name.replace("_", " ")))
+                    yield Label(Content(_title(each)))
                     yield Input(
                         _one_line(each.show(self._choices)), id=f"field-{each.name}",
                         placeholder=each.meaning, compact=True, select_on_focus=False,
                     )  # fmt: skip
-            with HorizontalGroup():
-                yield Label("method")
-                yield Select(
-                    [(method, method) for method in self._methods], value=self._choices.method,
-                    allow_blank=False, compact=True, id="field-method",
-                )  # fmt: skip
             yield Static("", id="parameters-problem", markup=False)
 
     def on_input_changed(self, message: Input.Changed) -> None:
         """Say at once what is wrong with a field."""
-        parameter = next(each for each in PARAMETERS if message.input.id == f"field-{each.name}")
-        problem = ""
+        parameter = next(each for each in self._parameters if message.input.id == f"field-{each.name}")
         try:
             parameter.parse(message.value)
         except UsageError as error:
-            problem = f"{parameter.name.replace('_', ' ')}: {error}."
-        message.input.set_class(bool(problem), "-invalid")
-        self.query_one("#parameters-problem", Static).update(problem)
+            self._say(parameter, str(error))
+        else:
+            self._say(parameter, "")
 
     def on_input_submitted(self) -> None:
         """Enter in a field means the whole form."""
@@ -69,7 +62,7 @@ class ParametersScreen(ModalScreen[Choices | None]):
     def action_apply(self) -> None:
         """Take everything, or go to the first field that cannot be."""
         values = {}
-        for each in PARAMETERS:
+        for each in self._parameters:
             field = self.query_one(f"#field-{each.name}", Input)
             if field.value == _one_line(each.show(self._choices)):  # a system prompt keeps its lines
                 continue
@@ -77,12 +70,19 @@ class ParametersScreen(ModalScreen[Choices | None]):
                 values[each.name] = each.parse(field.value)
             except UsageError as error:
                 field.focus()
-                self.query_one("#parameters-problem", Static).update(
-                    f"{each.name.replace('_', ' ')}: {error}."
-                )
+                self._say(each, str(error))
                 return
-        method = self.query_one("#field-method", Select).value
-        self.dismiss(replace(self._choices, method=str(method), **values))
+        self.dismiss(replace(self._choices, **values))
+
+    def _say(self, parameter: Parameter, problem: str) -> None:
+        """What is wrong with a field; nothing where all is well."""
+        self.query_one(f"#field-{parameter.name}", Input).set_class(bool(problem), "-wrong")
+        sentence = f"{_title(parameter)}: {problem}." if problem else ""
+        self.query_one("#parameters-problem", Static).update(sentence)
+
+
+def _title(parameter: Parameter) -> str:
+    return parameter.name.replace("_", " ")
 
 
 def _one_line(text: str) -> str:
