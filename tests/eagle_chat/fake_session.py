@@ -62,6 +62,7 @@ class FakeSession:
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         self.asked.append(prompt)
+        seed = self.choices.seed if seed is None else seed
         return self._run(self.text, self._next_seed(seed), self.info.method, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:

@@ -61,7 +61,11 @@ def test_suggestions_filter_as_one_types() -> None:
     """Catches suggestions that do not fit, for prompts, or without the values of an argument."""
     assert {each.text for each in suggest(APP, "/")} == {f"/{name}" for name in COMMANDS}
     assert [each.text for each in suggest(APP, "/te")] == ["/temp"]
-    assert [each.text for each in suggest(APP, "/method ")] == ["/method none", "/method eagle2", "/method pld"]
+    assert [each.text for each in suggest(APP, "/method ")] == [
+        "/method none",
+        "/method eagle2",
+        "/method pld",
+    ]
     assert [each.text for each in suggest(APP, "/method p")] == ["/method pld"]
     assert [each.text for each in suggest(APP, "/nodes ")] == ["/nodes auto"]
     for text in ("", "hello", "//te", "/te\nmp", "/temp 0.7", "/nothing "):
