@@ -69,7 +69,7 @@ class EagleChatApp(ThemedApp):
         self.feed: EngineFeed = EngineFeed(self.chat, budget or FrameBudget(), self._reply_over)
         self.editing: Editing = Editing(self)
         self.chat.prompt_bar.suggestions.source = partial(suggest, self)
-        self._replacement = replacement
+        self.replacement = replacement
         self.failure: str | None = None  # why there is no session
         self._leaving = False
         self._queued: str | None = None
@@ -86,7 +86,7 @@ class EagleChatApp(ThemedApp):
             "Compare with plain decoding", "The last prompt, side by side", self.action_compare
         )
         yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
-        yield SystemCommand("Copy the last reply", "As Markdown", self.action_copy_reply)
+        yield SystemCommand("Copy the last reply", "As Markdown", partial(self.action_command, "/copy"))
         yield SystemCommand(
             "Parameters", "Temperature, seed, method and the rest", partial(self.action_command, "/params")
         )
@@ -118,23 +118,19 @@ class EagleChatApp(ThemedApp):
         if not message.text.strip():
             bar.hint("Nothing to send yet: write something first.")
         elif parse(message.text):
-            bar.prompt.clear()
-            if self.action_command(message.text):
-                bar.prompt.sent_before.add(message.text)
-            else:
+            bar.prompt.taken(message.text)
+            if not self.action_command(message.text):
                 bar.prompt.put(message.text)
         elif self.editing.active and (self.busy or self.feed.info is None):
             bar.hint("Wait for the reply, or stop it with esc, then send the changed message.")
         elif self._queued is not None:
             bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
         elif self.busy or self.feed.info is None:
-            bar.prompt.clear()
-            bar.prompt.sent_before.add(message.text)
+            bar.prompt.taken(message.text)
             self._queued = message.text
             bar.hint(f"sent next: {message.text.strip().partition(chr(10))[0]}", stays=True)
         else:
-            bar.prompt.clear()
-            bar.prompt.sent_before.add(message.text)
+            bar.prompt.taken(message.text)
             if self.editing.active:
                 self.editing.cut()
             self._ask(message.text)
@@ -179,11 +175,15 @@ class EagleChatApp(ThemedApp):
 
     def regenerate(self, seed: int | None) -> None:
         """Another reply to the last prompt, with a random seed unless one is given."""
-        if self._last_reply("regenerate") is None:
+        reply = self._last_reply("regenerate")
+        if reply is None:
             return
         self.feed.replacing = True
         self.chat.busy = True
-        self.worker.regenerate(seed=seed)
+        if reply.is_turn:
+            self.worker.regenerate(seed=seed)
+        else:  # it has left no trace in the session
+            self.worker.ask(reply.prompt, seed=seed)
 
     def action_new_chat(self) -> None:
         """Forget the conversation, also in the middle of a reply."""
@@ -195,10 +195,6 @@ class EagleChatApp(ThemedApp):
         self.feed.leave(running=self.busy)
         self.chat.clear()
 
-    def action_copy_reply(self) -> None:
-        """The last reply, as the model wrote it."""
-        self.action_command("/copy")
-
     def on_transcript_copied(self, message: Transcript.Copied) -> None:
         """A message or a piece of it is wanted elsewhere."""
         self.copy_text(message.text)
@@ -207,16 +203,6 @@ class EagleChatApp(ThemedApp):
         """To the clipboard, as far as the terminal lets us."""
         self.copy_to_clipboard(text)
         self.say("Copied through the terminal (OSC 52), where it allows that.")
-
-    def switch_model(self, name: str) -> None:
-        """Another model, which goes on with the conversation. Raises UsageError while it cannot be."""
-        if self.busy or self.feed.info is None:
-            raise UsageError("Wait for the reply, or stop it with esc, then change the model.")
-        if self._replacement is None:
-            raise UsageError("There is no other model here.")
-        other = self._replacement(name, self.feed.choices)
-        self.feed.info = None  # what is sent waits for the model
-        self.worker.switch(other, self.feed.conversation.turns)
 
     def action_help(self) -> None:
         """Keys and definitions."""

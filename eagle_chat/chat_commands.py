@@ -93,6 +93,16 @@ def _copy(app: EagleChatApp, text: str) -> None:
     app.copy_text(blocks[int(wanted) - 1])
 
 
+def _model(app: EagleChatApp, name: str) -> None:
+    choices = chosen(app)
+    if app.busy:
+        raise UsageError("Wait for the reply, or stop it with esc, then change the model.")
+    if app.replacement is None:
+        raise UsageError("There is no other model here.")
+    app.feed.info = None  # what is sent waits for the model
+    app.worker.switch(app.replacement(name, choices), app.feed.conversation.turns)
+
+
 def _parameters(app: EagleChatApp, _: str) -> None:
     form = ParametersScreen(chosen(app), app.feed.methods)
     app.push_screen(form, lambda choices: change(app, choices) if choices else None)
@@ -105,7 +115,7 @@ register(
       for each in PARAMETERS),
     Command("params", "", "all of these on a form", _parameters),
     Command("model", "NAME", "another model, which goes on with this conversation; alias, hub id or folder",
-            lambda app, name: app.switch_model(name), lambda app: catalogue()),
+            _model, lambda app: catalogue()),
     Command("regen", "[SEED]", "another reply to the last prompt, with a new seed or this one", _regenerate),
     Command("retry", "", "the last reply again with its own seed, decoded as is chosen now", _retry),
     Command("edit", "[N]", "change a message of yours, the last or the Nth, and go on from there", _edit),

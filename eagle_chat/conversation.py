@@ -35,7 +35,7 @@ class Entry:
     def turn(self) -> Turn | None:
         """What the model sees of it: nothing where there is no text or something failed."""
         reply = self.reply
-        if reply is None or reply.problem is not None or not (reply.over and reply.text):
+        if reply is None or not reply.is_turn:
             return None
         return Turn(self.prompt, reply.text, reply.seed, reply.choices, reply.summary)
 

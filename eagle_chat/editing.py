@@ -62,7 +62,7 @@ class Editing:
         self.end()
         app.feed.conversation.branch(index)
         app.chat.transcript.cut(index)
-        app.worker.restore(app.feed.conversation.turns)
+        app.worker.go_on_after(app.feed.conversation.turns)
         app.say("/versions goes back to what was there before.")
 
     def next_version(self) -> None:
@@ -73,7 +73,7 @@ class Editing:
         if not app.feed.conversation.next_version():
             raise UsageError("There is one version only: editing a message leaves one behind.")
         self.leave()
-        app.worker.restore(app.feed.conversation.turns)
+        app.worker.go_on_after(app.feed.conversation.turns)
         app.feed.show_conversation()
         count = len(app.feed.conversation.versions) + 1
         app.say(f"Another of {count} versions; the next message goes on from here.")

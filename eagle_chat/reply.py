@@ -70,6 +70,11 @@ class Reply:
         return self._clock[-1] if self._clock else 0.0
 
     @property
+    def is_turn(self) -> bool:
+        """Whether it has become part of the conversation: it came to an end, with some text."""
+        return self.over and self.problem is None and bool(self.text)
+
+    @property
     def stopped(self) -> bool:
         """Whether the user ended it."""
         return self.summary.get("stopped_by") == STOPPED_BY_USER

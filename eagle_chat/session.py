@@ -134,7 +134,7 @@ class ChatSession:
             sized=sized,
         )
 
-    def restore(self, turns: Sequence[Turn]) -> None:
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
         """Go on after these turns, whichever model wrote them."""
         self.new_chat()
         for turn in turns:

@@ -44,7 +44,7 @@ class Session(Protocol):
     def change(self, choices: Choices) -> None:
         """Decode what follows as chosen. Raises UsageError, and changes nothing, for what cannot be."""
 
-    def restore(self, turns: Sequence[Turn]) -> None:
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
         """Go on after these turns."""
 
     def close(self) -> None:
@@ -97,9 +97,9 @@ class Worker(threading.Thread):
         """Queue new settings, for the replies after it."""
         self._submit(lambda session, _: self._change(session, choices), is_reply=False)
 
-    def restore(self, turns: Sequence[Turn]) -> None:
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
         """Queue another conversation, to go on from."""
-        self._submit(lambda session, _: session.restore(turns), is_reply=False)
+        self._submit(lambda session, _: session.go_on_after(turns), is_reply=False)
 
     def switch(self, other: Replacement, turns: Sequence[Turn]) -> None:
         """Queue another model, which goes on after `turns`; where it fails the one before is loaded again."""
@@ -159,7 +159,7 @@ class Worker(threading.Thread):
             self._session = None
             session.close()
             self._session = other.load(self._progress)
-            self._session.restore(turns)
+            self._session.go_on_after(turns)
         except BaseException as error:
             problem = _sentence(error, "Loading failed")
         else:
@@ -171,7 +171,7 @@ class Worker(threading.Thread):
             if self._session is None:
                 return
             self._session.change(before)
-            self._session.restore(turns)
+            self._session.go_on_after(turns)
         self.inbox.append(Refused(f"{problem.rstrip('.')}; {self._session.info.model} stays."))
         info = replace(self._session.info, notes=())  # they have been read
         self.inbox.append(Ready(info, self._session.choices, self._session.methods))

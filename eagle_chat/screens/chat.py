@@ -55,7 +55,7 @@ class ChatScreen(Screen[None]):
         Binding("escape", "app.stop_reply", "stop", id="chat.stop", tooltip="the text so far stays"),
         Binding("escape", "leave", "change between prompt and tree", id="chat.leave", show=False),
         Binding("i,enter", "write", "write", id="chat.write", key_display="i", tooltip="back to the prompt"),
-        Binding("y", "app.copy_reply", "copy the last reply as Markdown", id="chat.copy", show=False),
+        Binding("y", "app.command('/copy')", "copy the last reply as Markdown", id="chat.copy", show=False),
     ]
 
     busy: reactive[bool] = reactive(False, bindings=True)

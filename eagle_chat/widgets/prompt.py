@@ -67,6 +67,11 @@ class Prompt(TextArea):
         self.text = text
         self.move_cursor(self.document.end)
 
+    def taken(self, text: str) -> None:
+        """The text is sent: room for the next."""
+        self.clear()
+        self.sent_before.add(text)
+
     async def _on_key(self, event: events.Key) -> None:
         # bindings run in the app, which may be ahead of the letters that still wait here: in a burst
         # of keys they would send or break the line too early

@@ -82,7 +82,7 @@ class FakeSession:
         tree = {"nodes": 0, "depth": 0, "beam": 0} if choices.method == "none" else choices.tree
         self.info = replace(self.info, method=choices.method, temperature=choices.temperature, **tree)
 
-    def restore(self, turns: Sequence[Turn]) -> None:
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
         self.restored.append([turn.prompt for turn in turns])
 
     def close(self) -> None:

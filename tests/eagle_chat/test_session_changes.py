@@ -135,10 +135,10 @@ def test_going_on_from_earlier_turns(load: Load) -> None:
         Turn("One", one.text, 1, after_one, one.summary),
         Turn("Two", two.text, 2, after_one, two.summary),
     ]
-    session.restore(turns[:1])
+    session.go_on_after(turns[:1])
     assert ask(session, "Two", seed=2).summary["tokens"] == two.summary["tokens"]
     change(session, temperature=0.0)
-    session.restore(turns)
+    session.go_on_after(turns)
     again = end_of(session.again(method="none", stop=threading.Event()))
     assert (again.difference, again.summary["tokens"]) == (None, two.summary["tokens"])
 
@@ -146,7 +146,9 @@ def test_going_on_from_earlier_turns(load: Load) -> None:
 def test_turns_of_another_model(load: Load) -> None:
     """Catches token ids of one model that are compared with another's."""
     session = load()
-    session.restore([Turn("One", "A reply.", 7, session.choices, {"weights_sha256": "other", "tokens": [1]})])
+    session.go_on_after(
+        [Turn("One", "A reply.", 7, session.choices, {"weights_sha256": "other", "tokens": [1]})]
+    )
     again = end_of(session.again(method="none", stop=threading.Event()))
     assert again.difference is None
     assert again.summary["seed"] == 7
