@@ -195,10 +195,6 @@ class EagleChatApp(ThemedApp):
         self.feed.leave(running=self.busy)
         self.chat.clear()
 
-    def on_transcript_copied(self, message: Transcript.Copied) -> None:
-        """A message or a piece of it is wanted elsewhere."""
-        self.copy_text(message.text)
-
     def copy_text(self, text: str) -> None:
         """To the clipboard, as far as the terminal lets us."""
         self.copy_to_clipboard(text)
@@ -287,8 +283,9 @@ class EagleChatApp(ThemedApp):
 
 
 def run_app(
-    make_session: SessionFactory, *, theme: str | None, title: str, replacement: ReplacementFactory
-) -> int:
+    make_session: SessionFactory, *, theme: str | None, title: str,
+    replacement: ReplacementFactory | None = None,
+) -> int:  # fmt: skip
     """Run the app in this terminal. Returns the exit code; the last reply stays on the normal screen."""
     with stderr_to_log() as log:
         app = EagleChatApp(make_session, theme=theme, title=title, replacement=replacement)

@@ -7,7 +7,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup, VerticalGroup, VerticalScroll
 from textual.content import Content
-from textual.message import Message as TextualMessage
 from textual.widget import Widget
 from textual.widgets import Label, Static
 
@@ -125,13 +124,6 @@ class Transcript(VerticalScroll):
                 show=False),
     ]  # fmt: skip
 
-    class Copied(TextualMessage):
-        """This text is wanted elsewhere."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
         self._page = VerticalGroup(classes="page")
@@ -211,7 +203,7 @@ class Transcript(VerticalScroll):
     def action_copy_message(self) -> None:
         """All of the chosen message."""
         if self._cursor.message is not None:
-            self.post_message(self.Copied(self._cursor.message.source))
+            self.app.copy_text(self._cursor.message.source)  # type: ignore[attr-defined]
 
     def action_copy_block(self) -> None:
         """The next code block of the chosen message."""
@@ -219,7 +211,7 @@ class Transcript(VerticalScroll):
         if block is None:
             self.app.say("The chosen message has no code block.")  # type: ignore[attr-defined]
         else:
-            self.post_message(self.Copied(block))
+            self.app.copy_text(block)  # type: ignore[attr-defined]
 
     def clear(self) -> None:
         """Back to an empty page."""
