@@ -97,12 +97,9 @@ def _contenders(
     stop: threading.Event,
 ) -> list[Contender]:
     from eagle_chat.bench_methods import EngineMethod, TransformersMethod, stock_copy
-    from eagle_chat.loading import load_prompt_lookup
 
     target = session.engine.target
     drafters = {name: drafter for name, drafter in session.engine.drafters.items() if name != PLAIN}
-    if Method.PLD.value in names and Method.PLD.value not in drafters:
-        drafters[Method.PLD.value] = load_prompt_lookup(target.device)  # of its own length, as in `evaluate`
     stock = None
     contenders: list[Contender] = []
     for name in names:

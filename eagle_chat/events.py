@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagle_chat.choices import DEFAULTS, Choices
 from eagle_chat.comparison import Difference
 from eagle_chat.records import Acceptance, RoundRecord
 
@@ -57,6 +58,23 @@ class Ready:
     """The models are loaded; the session takes prompts."""
 
     info: SessionInfo
+    choices: Choices = DEFAULTS
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The next reply is decoded so."""
+
+    info: SessionInfo
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something other than a reply cannot be done; all is as it was before it."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +86,7 @@ class Started:
     seed: int
     again: bool = False
     messages: Sequence[Mapping[str, str]] = ()  # all that the model reads, the prompt last
+    choices: Choices = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,5 +153,17 @@ class Note:
 
 
 Event = (
-    Loading | Ready | Started | Prefill | RoundDone | Paused | Arrived | ServerSays | Finished | Failed | Note
+    Loading
+    | Ready
+    | Changed
+    | Refused
+    | Started
+    | Prefill
+    | RoundDone
+    | Paused
+    | Arrived
+    | ServerSays
+    | Finished
+    | Failed
+    | Note
 )

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
+from eagle_chat.choices import Choices
+from eagle_chat.drafting import size_by_cost
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.options import WITH_HEAD, Method, Options
 from eagle_chat.pairing import check_pairing
-from eagle_chat.tree_sizes import LARGEST_ON_CPU, LARGEST_ON_GPU, TreeSize, given_size, tree_size
+from eagle_chat.tree_sizes import TreeSize, given_size, largest_tree, tree_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
@@ -72,14 +74,15 @@ def _refuse_server(options: Options) -> None:
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
-        return _eagle2(options, head, target, tree_size(options, _method_of(head, None), target.device))
+        size = tree_size(given_size(options), options.model, _method_of(head, None), target.device)
+        return _eagle2(options, head, target, size)
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:
     """Prompt lookup with the longest draft that suits the device."""
     from engine import PromptLookup
 
-    return PromptLookup(tree_size(Options(), Method.PLD, device).depth)
+    return PromptLookup(tree_size({}, None, Method.PLD, device).depth)
 
 
 @contextmanager
@@ -113,8 +116,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
     sized = sized and method in WITH_HEAD and not given_size(options)
-    largest = LARGEST_ON_CPU if device.type == "cpu" else LARGEST_ON_GPU
-    size = largest if sized else tree_size(options, method, device)
+    size = largest_tree(device) if sized else tree_size(given_size(options), options.model, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
@@ -147,11 +149,11 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     prompt = prompts.encode([{"role": "user", "content": "Hello"}])
     _warm_up(engine, prompt, method)
     if sized:
-        _size_trees(engine, engine.drafters[method.value], prompt)
+        size_by_cost(engine, engine.drafters[method.value], prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
-    return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
+    return ChatSession(models, settings, info, Choices.of(options, method.value), watched=watched)
 
 
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:
@@ -198,25 +200,26 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
-    """That of the method, and prompt lookup, which needs nothing of its own and so can be compared with."""
+    """The method's own, and prompt lookup, which needs nothing of its own and so can be compared with."""
     from engine import DraftModel, PromptLookup, load_model, make_target
 
     if not target.takes_trees:
         return {}
-    if method is Method.PLD:
-        return {method.value: PromptLookup(size.depth)}
-    lookup: dict[str, Drafter] = {Method.PLD.value: load_prompt_lookup(target.device)}
+    own: dict[str, Drafter] = {}
     if method in WITH_HEAD:
         assert head is not None
-        return {method.value: _eagle2(options, head, target, size)} | lookup
-    if method is Method.DRAFT_MODEL:
+        own[method.value] = _eagle2(options, head, target, size)
+    elif method is Method.PLD:
+        own[method.value] = PromptLookup(size.depth)
+    elif method is Method.DRAFT_MODEL:
         assert options.head is not None
         location = find_target(options.head, progress)
         progress(Loading(f"loading {location.name}"))
         model = load_model(location.folder, target.model.dtype, target.device)
         small = make_target(model, options.target.value)
-        return {method.value: DraftModel(small, target.vocabulary, size.depth)} | lookup
-    return lookup
+        own[method.value] = DraftModel(small, target.vocabulary, size.depth)
+    own.setdefault(Method.PLD.value, load_prompt_lookup(target.device))
+    return own
 
 
 def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
@@ -250,12 +253,3 @@ def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
         engine.reset()
     if engine.target.device.type == "cpu":
         pick_threads(engine, prompt)
-
-
-def _size_trees(engine: Engine, drafter: Drafter, prompt: list[int]) -> None:
-    """Measure what forwards cost, and have the drafter choose its trees by that from now on."""
-    from engine import Eagle2, TreeSizing, measure_costs
-
-    assert isinstance(drafter, Eagle2)
-    engine.costs = measure_costs(engine.target, prompt)
-    drafter.sizing = TreeSizing(engine.costs, drafter.nodes)

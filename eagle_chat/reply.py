@@ -19,6 +19,7 @@ class Reply:
         self.prompt = started.prompt
         self.method = started.method
         self.seed = started.seed
+        self.choices = started.choices
         self.prefill: Prefill | None = None
         self.rounds: list[RoundRecord] = []  # the prefill, then one after the other
         self.server = ServerStatistics() if started.method == SERVER else None  # decoded elsewhere, unseen
@@ -74,6 +75,11 @@ class Reply:
     def ms(self) -> float:
         """Engine time so far, prefill included."""
         return self._clock[-1] if self._clock else 0.0
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it has become part of the conversation: it came to an end, with some text."""
+        return self.over and self.problem is None and bool(self.text)
 
     @property
     def stopped(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -30,8 +31,8 @@ _ON_GPU = {
     Method.DRAFT_MODEL: TreeSize(5, 5, 1),
 }
 # What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
-LARGEST_ON_GPU = TreeSize(60, 8, 10)
-LARGEST_ON_CPU = TreeSize(60, 8, 6)
+_LARGEST_ON_GPU = TreeSize(60, 8, 10)
+_LARGEST_ON_CPU = TreeSize(60, 8, 6)
 _ON_CPU = {
     Method.EAGLE2: TreeSize(8, 3, 4),
     Method.EAGLE3: TreeSize(8, 3, 4),
@@ -40,11 +41,15 @@ _ON_CPU = {
 }
 
 
-def tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
+def largest_tree(device: torch.device) -> TreeSize:
+    """The bounds of trees that are sized by their cost."""
+    return _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
+
+
+def tree_size(given: Mapping[str, int], model: str | None, method: Method, device: torch.device) -> TreeSize:
     """The defaults of target, method and device, changed where the user said so."""
     from engine import check_tree_size
 
-    given = given_size(options)
     tree = {"nodes", "depth", "beam"}
     usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
     for name in given:
@@ -53,7 +58,7 @@ def tree_size(options: Options, method: Method, device: torch.device) -> TreeSiz
             raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
     if method is Method.NONE:
         return TreeSize(0, 0, 0)
-    size = _ON_CPU[method] if device.type == "cpu" else _on_gpu(options.model, method)
+    size = _ON_CPU[method] if device.type == "cpu" else _on_gpu(model, method)
     size = replace(size, **given)
     if method not in WITH_HEAD:
         return replace(size, nodes=size.depth)
@@ -67,7 +72,7 @@ def given_size(options: Options) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _on_gpu(model: str, method: Method) -> TreeSize:
-    known = entry_for(model)
+def _on_gpu(model: str | None, method: Method) -> TreeSize:
+    known = entry_for(model) if model else None
     published = known.trees.get(method.value) if known is not None else None
     return TreeSize(*published) if published else _ON_GPU[method]

@@ -1,5 +1,6 @@
 """The main screen: conversation, draft tree, gauge and prompt. It shows; the app decides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
@@ -13,6 +14,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from eagle_chat.calibration import Calibration
+from eagle_chat.conversation import Entry
 from eagle_chat.events import SessionInfo
 from eagle_chat.layout import acceptance
 from eagle_chat.layout.speed import Reading
@@ -97,7 +99,7 @@ class ChatScreen(SteadyScreen[None]):
             show=False,
             tooltip="in the replies: underlined was drafted, bold is the model's own",
         ),
-        Binding("y", "app.copy_reply", "copy the last reply as Markdown", id="chat.copy", show=False),
+        Binding("y", "app.command('/copy')", "copy the last reply as Markdown", id="chat.copy", show=False),
     ]
 
     busy: reactive[bool] = reactive(False, bindings=True)
@@ -120,6 +122,7 @@ class ChatScreen(SteadyScreen[None]):
             yield self.transcript
             yield self.tree_view
             yield self.gauge
+        yield self.prompt_bar.suggestions
         yield self.prompt_bar
         yield FittingFooter(compact=True)
         yield Static("", id="too-small", markup=False)
@@ -208,6 +211,12 @@ class ChatScreen(SteadyScreen[None]):
         if self._server:
             self.tree_view.show_instead(partial(acceptance.layout, None))
         self.prompt_bar.prompt.focus()
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Another conversation in place of this one."""
+        self._message = None
+        self.transcript.show(entries)
+        self.tree_view.show(None)
 
     def on_key(self, event: events.Key) -> None:
         """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
+from eagle_chat.choices import Choices
+from eagle_chat.conversation import Turn
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import SERVER, Event, Finished, Loading, Note, SessionInfo, Started
 from eagle_chat.options import Options
@@ -57,11 +59,9 @@ class ServerSession:
 
     def __init__(self, client: ServerClient, model: Model, options: Options, notes: Sequence[str]) -> None:
         self._client = client
-        self._options = options
-        self._system: list[Message] = (
-            [{"role": "system", "content": options.system}] if options.system else []
-        )
-        self._messages = list(self._system)
+        self.choices = Choices.of(options, SERVER)
+        self.methods = (SERVER,)  # however it drafts
+        self._messages = self._system
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses
         self._told = [COUNTING]  # of these the user knows, or need not know
@@ -85,7 +85,7 @@ class ServerSession:
         if not prompt.strip():
             raise UsageError("the prompt is empty: type a message first")
         messages = [*self._messages, {"role": "user", "content": prompt}]
-        yield from self._converse(messages, self._options.seed if seed is None else seed, stop)
+        yield from self._converse(messages, self.choices.seed if seed is None else seed, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         """Another reply to the last prompt, in place of the one before."""
@@ -99,11 +99,35 @@ class ServerSession:
 
     def new_chat(self) -> None:
         """Forget the conversation."""
-        self._messages = list(self._system)
+        self._messages = self._system
         self._last = None
+
+    def change(self, choices: Choices) -> None:
+        """Ask for what follows as chosen. Raises UsageError for what is the server's own."""
+        if choices.method != SERVER or choices.tree:
+            raise UsageError("the server drafts as it was started: method and trees are not ours to choose")
+        self.choices = choices
+        self._messages = [*self._system, *(m for m in self._messages if m["role"] != "system")]
+        self.info = replace(self.info, temperature=choices.temperature)
+
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        """Go on after these turns, whichever model wrote them."""
+        self.new_chat()
+        for turn in turns:
+            self._last = [*self._messages, {"role": "user", "content": turn.prompt}]
+            self._messages = [*self._last, {"role": "assistant", "content": turn.text}]
+
+    def close(self) -> None:
+        """Nothing here has to be given back."""
+
+    @property
+    def _system(self) -> list[Message]:
+        return [{"role": "system", "content": self.choices.system}] if self.choices.system else []
 
     def restore(self, messages: Sequence[Message]) -> None:
         """Go on after `messages`, with their system prompt."""
+        own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
+        self.choices = replace(self.choices, system=own)
         self.new_chat()
         self._messages = list(messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
@@ -154,11 +178,11 @@ class ServerSession:
 
     def _extensions(self) -> dict[str, float]:
         """Those that are on."""
-        values = {name: getattr(self._options, name) for name in EXTENSIONS}
+        values = {name: getattr(self.choices, name) for name in EXTENSIONS}
         return {name: value for name, value in values.items() if value != EXTENSIONS[name]}
 
     def _body(self, messages: list[Message], seed: int) -> dict[str, Any]:
-        options, streaming = self._options, {"include_usage": True}
+        choices, streaming = self.choices, {"include_usage": True}
         if COUNTING not in self._left_out:
             streaming[COUNTING] = True
         extensions = {name: value for name, value in self._extensions().items() if name not in self._left_out}
@@ -167,9 +191,9 @@ class ServerSession:
             "messages": messages,
             "stream": True,
             "stream_options": streaming,
-            "max_tokens": options.max_new_tokens,
-            "temperature": options.temperature,
-            "top_p": options.top_p,
+            "max_tokens": choices.max_new_tokens,
+            "temperature": choices.temperature,
+            "top_p": choices.top_p,
             "seed": seed,
             **extensions,
         }
