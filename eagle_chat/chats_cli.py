@@ -10,11 +10,11 @@ from typing import Annotated
 
 import typer
 
+from eagle_chat.asking import agreed
 from eagle_chat.conversation_export import as_markdown, export, numbers
 from eagle_chat.conversations import LAST, Library, SavedConversation, when
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.streams import check_output, write, write_json
-from eagle_chat.terminal import is_terminal
 from eagle_chat.visible import visible
 
 chats = typer.Typer(invoke_without_command=True, help="Saved conversations: list, show, export, delete.")
@@ -113,20 +113,11 @@ def delete(
     else:
         doomed, _ = library.all()
         what = f"all conversations ({len(doomed)})"
-    if not yes and doomed and not _agreed(f"Delete {what} for good?"):
+    if not yes and doomed and not agreed(f"Delete {what} for good?"):
         raise EagleChatError("nothing was deleted")
     for conversation in doomed:
         library.delete(conversation.id)
     print(f"eagle-chat: deleted {len(doomed)}", file=sys.stderr)
-
-
-def _agreed(question: str) -> bool:
-    if not is_terminal(sys.stdin):
-        raise UsageError("this cannot be asked here, without a terminal: say --yes to delete")
-    try:
-        return typer.confirm(question, err=True)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
 
 
 def _entry(conversation: SavedConversation) -> dict[str, object]:

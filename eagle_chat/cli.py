@@ -10,9 +10,10 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from eagle_chat import __version__, config_command
+from eagle_chat import __version__, cache_command, config_command
 from eagle_chat.chats_cli import chats, resume_the_last
 from eagle_chat.cli_export import export
+from eagle_chat.cli_models import around_models
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
@@ -272,3 +273,5 @@ def train(  # noqa: PLR0913 - one for each option
 
 cli.command()(export)
 cli.add_typer(watching)
+cli.add_typer(around_models)
+cli.add_typer(cache_command.commands, name="cache")

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from eagle_chat.conversations import Library, Line, SavedConversation, as_bytes, now, turn_line
-from eagle_chat.events import Event, Failed, Finished, RoundDone, SessionInfo, Started
+from eagle_chat.events import Arrived, Event, Failed, Finished, RoundDone, SessionInfo, Started
 
 if TYPE_CHECKING:
     from eagle_chat.options import Options
@@ -52,7 +52,7 @@ class Recorder:
                 return None if event.again else self._begin(event, info)
             case _ if self._beside or self.conversation is None:
                 return None
-            case RoundDone(text=text) if text:
+            case RoundDone(text=text) | Arrived(text=text) if text:
                 return self._write({"text": text})
             case Finished(text, summary) if text or not self._held:
                 end = {key: value for key, value in summary.items() if key != "text"}

@@ -3,7 +3,11 @@
 from collections.abc import Callable
 
 from eagle_chat.calibration import Calibration
+from eagle_chat.choices import DEFAULTS
+from eagle_chat.conversation import Conversation
 from eagle_chat.events import (
+    Arrived,
+    Changed,
     Event,
     Failed,
     Finished,
@@ -12,7 +16,9 @@ from eagle_chat.events import (
     Paused,
     Prefill,
     Ready,
+    Refused,
     RoundDone,
+    ServerSays,
     SessionInfo,
     Started,
 )
@@ -31,8 +37,9 @@ class EngineFeed:
         self, chat: ChatScreen, budget: FrameBudget, pausing: Pausing, over: Callable[[], None]
     ) -> None:
         self.info: SessionInfo | None = None
-        self.reply: Reply | None = None  # the newest of the conversation
-        self.replies: list[Reply] = []  # all of the conversation
+        self.conversation = Conversation()
+        self.methods: tuple[str, ...] = ()
+        self.choices = DEFAULTS  # as the user wants it; the session follows when its turn comes
         self.comparison: CompareScreen | None = None
         self.replacing = False  # the next reply takes the place of the last one
         self._chat = chat
@@ -42,14 +49,32 @@ class EngineFeed:
         self.calibration = Calibration()  # of the conversation
         self._unpainted = False  # something came, or somebody moved, since the last frame
         self._running: Reply | None = None
+        self._decoding = DEFAULTS  # as the session has it
         self._discarding = False  # what still arrives belongs to a conversation that was left
+
+    @property
+    def reply(self) -> Reply | None:
+        """The newest of the conversation."""
+        return self.conversation.newest
+
+    @property
+    def replies(self) -> list[Reply]:
+        """All of the conversation."""
+        return [entry.reply for entry in self.conversation.entries if entry.reply]
 
     def leave(self, *, running: bool) -> None:
         """The conversation is left, maybe in the middle of a reply."""
         self._discarding = running
-        self._running = self.reply = None
+        self._running = None
+        self.conversation.clear()
         self.calibration = Calibration()
-        self.replies.clear()
+
+    def show_conversation(self) -> None:
+        """Put the conversation on screen anew: it is another one, or another version."""
+        self._chat.show(self.conversation.entries)
+        if self.reply is not None:
+            self._show_settings(self.reply.seed)
+            self._chat.paint(self.reply, self._figures(self.reply), text=False, picture=True)
 
     def take(self, event: Event) -> None:
         """Attribute one event. Fatal failures are not for here."""
@@ -57,8 +82,10 @@ class EngineFeed:
         match event:
             case Loading():
                 self._chat.status.state(event.text())
-            case Ready(info):
-                self._ready(info)
+            case Ready():
+                self._ready(event)
+            case Changed() | Refused():
+                self._answered(event)
             case Note(text):
                 self._chat.transcript.note(text)
             case Finished() | Failed() if self._discarding:
@@ -71,7 +98,7 @@ class EngineFeed:
                 self._failed(message)
             case Paused():
                 self._pausing.reached()
-            case Prefill() | RoundDone() if self._running is not None:
+            case Prefill() | RoundDone() | Arrived() | ServerSays() if self._running is not None:
                 self._running.add(event)
                 if isinstance(event, RoundDone) and self._running is self.reply:
                     self.calibration.add(event.record)
@@ -112,12 +139,23 @@ class EngineFeed:
         else:
             self._chat.status.state(_progress(reply), kind="live")
 
-    def _ready(self, info: SessionInfo) -> None:
-        self.info = info
-        self._chat.loaded(info)
-        for note in info.notes:
+    def _ready(self, event: Ready) -> None:
+        self.info, self.methods = event.info, event.methods
+        self.choices = self._decoding = event.choices
+        self._chat.loaded(event.info)
+        self._show_settings(event.choices.seed)
+        for note in event.info.notes:
             self._chat.transcript.note(note)
         self._end("ready")
+
+    def _answered(self, event: Changed | Refused) -> None:
+        """The session took what was chosen, or stays as it is."""
+        if isinstance(event, Refused):
+            self.choices = self._decoding
+            self._chat.transcript.note(f"✗ {event.message}")
+        else:
+            self.info, self._decoding = event.info, event.choices
+            self._show_settings(event.choices.seed)
 
     def _started(self, event: Started) -> None:
         self._running = Reply(event)
@@ -126,14 +164,10 @@ class EngineFeed:
             if self.comparison is not None:
                 self.comparison.begin(self._running)
             return
-        if self.replacing and self.replies:
-            self.replies.pop()
-        self.reply = self._running
-        self.replies.append(self.reply)
+        self.conversation.begins(self._running)
         self._chat.begin(replacing=self.replacing)
         self.replacing = False
-        if self.info is not None:
-            self._chat.status.loaded(self.info, event.seed)
+        self._show_settings(event.seed)
 
     def _finished(self, reply: Reply) -> None:
         self._show_end(reply)
@@ -167,12 +201,18 @@ class EngineFeed:
         self._chat.status.state(state, kind=kind)
         self._over()
 
+    def _show_settings(self, seed: int | None) -> None:
+        if self.info is not None:
+            self._chat.status.loaded(self.info, seed, self._decoding.filters())
+
     def _figures(self, reply: Reply) -> Figures:
         context, kv = (self.info.context, self.info.kv_token_bytes) if self.info else (0, 0)
         return Figures(context, self._budget.share, reply.plain_speed, kv, resident_bytes(), self.calibration)
 
 
 def _progress(reply: Reply) -> str:
+    if reply.server is not None:
+        return f"▶ piece {reply.server.pieces}" if reply.server.pieces else "▶ waiting"
     if reply.newest is not None and reply.newest.index > 0:
         return f"▶ round {reply.newest.index}"
     if reply.prefill is not None:

@@ -4,10 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from eagle_chat.choices import DEFAULTS, Choices
 from eagle_chat.comparison import Difference
-from eagle_chat.records import RoundRecord
+from eagle_chat.records import Acceptance, RoundRecord
 
 MEGABYTE = 1_000_000
+SERVER = "server"
+"""Method id of replies that a server decodes, however it does that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class SessionInfo:
     sized: bool = False  # each round's tree is sized by its cost, within nodes, depth and beam
     kv_token_bytes: int = 0  # of one token in the target's cache; 0: unknown, as in older traces
     quant: str = "none"  # of the target's weights: none, int8, nf4
+    server: str | None = None  # address of the server that runs the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +58,23 @@ class Ready:
     """The models are loaded; the session takes prompts."""
 
     info: SessionInfo
+    choices: Choices = DEFAULTS
+    methods: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """The next reply is decoded so."""
+
+    info: SessionInfo
+    choices: Choices
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Something other than a reply cannot be done; all is as it was before it."""
+
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +86,7 @@ class Started:
     seed: int
     again: bool = False
     messages: Sequence[Mapping[str, str]] = ()  # all that the model reads, the prompt last
+    choices: Choices = DEFAULTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +108,23 @@ class RoundDone:
 @dataclass(frozen=True, slots=True)
 class Paused:
     """The engine waits between two rounds until it is let go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """Text that a server sent. How it was drafted stays there."""
+
+    text: str
+    ms: float  # our clock, since the text before it or, for the first one, since the request
+    tokens: int | None  # None where the server does not count along
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSays:
+    """What a server says of a reply when it is over; None where it does not."""
+
+    new_tokens: int | None
+    acceptance: Acceptance | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,4 +152,18 @@ class Note:
     text: str
 
 
-Event = Loading | Ready | Started | Prefill | RoundDone | Paused | Finished | Failed | Note
+Event = (
+    Loading
+    | Ready
+    | Changed
+    | Refused
+    | Started
+    | Prefill
+    | RoundDone
+    | Paused
+    | Arrived
+    | ServerSays
+    | Finished
+    | Failed
+    | Note
+)

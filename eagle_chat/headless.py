@@ -54,6 +54,10 @@ def read_prompt(argument: str | None) -> str:
 def run(options: Options, job: Job) -> int:
     """Decode one reply; the exit code."""
     check_output()
+    if options.server is not None:
+        from eagle_chat.server.run import run_through_server
+
+        return run_through_server(options, job)
     narrator = Console(stderr=True, highlight=False)
     stop = threading.Event()
     with open_trace(job.trace) as file:

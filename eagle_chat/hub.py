@@ -10,6 +10,7 @@ from eagle_chat.failures import causes, disk_full, is_disk_full
 from eagle_chat.fingerprint import weight_files
 
 FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
+OLDER = "*.bin"  # fetched where there is nothing else
 # Other formats of the same weights and what a trainer left behind; folders hold exports (onnx/, original/).
 UNWANTED = ["*/*", "consolidated*", "training_args.bin", "optimizer.bin", "scheduler.bin"]
 ANSWER_SECONDS = 10.0
@@ -17,25 +18,36 @@ ANSWER_SECONDS = 10.0
 
 def download(repo: str, progress: Callable[[Loading], None]) -> Path:
     """The folder of a hub model's files, fetched where missing. HF_HOME, HF_TOKEN and HF_HUB_OFFLINE hold."""
-    from huggingface_hub import constants
-
     progress(Loading(f"looking for {repo} on the hub"))
+    with asking(repo):
+        reachable = answers(repo)
+        folder = _snapshot(repo, FILES, reachable, progress)
+        if not weight_files(folder):
+            folder = _snapshot(repo, [*FILES, OLDER], reachable, progress)
+    return folder
+
+
+@contextmanager
+def asking(repo: str) -> Iterator[None]:
+    """Makes the errors of the hub's library ours, and keeps its advice off the terminal."""
+    from huggingface_hub import constants
+    from huggingface_hub.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()  # about tokens and symbolic links
     try:
-        with _quiet_hub():
-            reachable = _answers(repo)
-            folder = _snapshot(repo, FILES, reachable, progress)
-            if not weight_files(folder):
-                folder = _snapshot(repo, [*FILES, "*.bin"], reachable, progress)
+        yield
     except EagleChatError:
         raise  # the watcher's own
     except Exception as error:  # the library's kinds share no base, and all mean that there is no model
         if is_disk_full(error):
             raise disk_full(repo, Path(constants.HF_HUB_CACHE)) from error
         raise _explain(repo, error) from error
-    return folder
+    finally:
+        logging.set_verbosity(before)
 
 
-def _answers(repo: str) -> bool:
+def answers(repo: str) -> bool:
     """False where the network leads nowhere: the hub's library would wait for it without a limit."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError, HTTPError, OfflineModeIsEnabled
@@ -78,19 +90,6 @@ def _snapshot(repo: str, patterns: list[str], reachable: bool, progress: Callabl
     )
 
 
-@contextmanager
-def _quiet_hub() -> Iterator[None]:
-    """Keeps the hub's advice about tokens and symbolic links off the terminal; errors still reach us."""
-    from huggingface_hub.utils import logging
-
-    before = logging.get_verbosity()
-    logging.set_verbosity_error()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(before)
-
-
 def _explain(repo: str, error: Exception) -> EagleChatError:
     """The hub's error as one sentence: whose mistake it is decides the exit code."""
     from huggingface_hub import errors
@@ -109,20 +108,27 @@ def _explain(repo: str, error: Exception) -> EagleChatError:
             f"There is no model {repo} on the hub, or it is private: check the name, "
             "or sign in with `hf auth login`."
         )
-    answers = [cause.response.status_code for cause in chain if isinstance(cause, errors.HfHubHTTPError)]
+    codes = [cause.response.status_code for cause in chain if isinstance(cause, errors.HfHubHTTPError)]
     if met(errors.GatedRepoError):
-        what = (
-            f"{repo} is gated: accept its licence on the model's page on the hub, then sign in with "
-            "`hf auth login` or set HF_TOKEN"
-        )
+        what = _gated(repo)
     elif met(errors.OfflineModeIsEnabled):
         what = (
             f"{repo} is not in the hub's local cache and HF_HUB_OFFLINE is set: unset it once to download it"
         )
-    elif answers:
-        what = f"The hub answered {answers[0]} for {repo}: try again later, or check HF_TOKEN"
+    elif codes:
+        what = f"The hub answered {codes[0]} for {repo}: try again later, or check HF_TOKEN"
     elif met(errors.LocalEntryNotFoundError, errors.HTTPError, ConnectionError, TimeoutError):
         what = f"The hub cannot be reached and {repo} is not in its local cache: check the network connection"
     else:
         what = f"{repo} could not be downloaded from the hub: {' '.join(str(error).split())}"
     return EagleChatError(f"{what}.")
+
+
+def _gated(repo: str) -> str:
+    """What to accept, and where the token goes or why it is not enough."""
+    from huggingface_hub import get_token
+
+    accept = f"{repo} is gated: accept its licence on the hub's page {repo}"
+    if get_token():
+        return f"{accept} with the account of your token (`hf auth whoami`), and wait for the approval"
+    return f"{accept}, then sign in with `hf auth login` or set HF_TOKEN"

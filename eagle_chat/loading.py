@@ -5,14 +5,19 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eagle_chat.catalogue import chat_template
+from eagle_chat.base_models import check_chats
+from eagle_chat.catalogue import best_method, chat_template
+from eagle_chat.choices import Choices
+from eagle_chat.drafting import size_by_cost
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
+from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.pairing import check_pairing
+from eagle_chat.tree_sizes import TreeSize, given_size, largest_tree, tree_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
@@ -25,33 +30,6 @@ if TYPE_CHECKING:
 Progress = Callable[[Loading], None]
 
 
-@dataclass(frozen=True)
-class TreeSize:
-    """Nodes, depth and beam of one method; a chain has a beam of 1."""
-
-    nodes: int
-    depth: int
-    beam: int
-
-
-# A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
-_ON_GPU = {
-    Method.EAGLE2: TreeSize(60, 6, 10),
-    Method.EAGLE3: TreeSize(60, 8, 10),
-    Method.PLD: TreeSize(10, 10, 1),
-    Method.DRAFT_MODEL: TreeSize(5, 5, 1),
-}
-# What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
-_LARGEST_ON_GPU = TreeSize(60, 8, 10)
-_LARGEST_ON_CPU = TreeSize(60, 8, 6)
-_ON_CPU = {
-    Method.EAGLE2: TreeSize(8, 3, 4),
-    Method.EAGLE3: TreeSize(8, 3, 4),
-    Method.PLD: TreeSize(6, 6, 1),
-    Method.DRAFT_MODEL: TreeSize(3, 3, 1),
-}
-
-
 def load_session(
     options: Options, progress: Progress, *, watched: bool = True, sized: bool = True
 ) -> ChatSession:
@@ -60,8 +38,9 @@ def load_session(
     Trees are `sized` by what they cost, unless that is not wanted or the options say how large they are.
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
+    _refuse_server(options)
     progress(Loading("starting PyTorch"))
-    with _engine_errors_as_ours():
+    with _engine_errors_as_ours(options):
         return _load(options, progress, watched, sized)
 
 
@@ -71,8 +50,9 @@ def load_for_training(
     """The target alone, its prompts, where its weights come from, its stop ids. Raises as `load_session`."""
     from eagle_chat.text import Prompts, stop_ids
 
+    _refuse_server(options)
     progress(Loading("starting PyTorch"))
-    with _engine_errors_as_ours():
+    with _engine_errors_as_ours(options):
         from engine import StockTarget, load_model, pick_device, pick_dtype
         from engine.memory import keep_freed_memory
 
@@ -86,22 +66,29 @@ def load_for_training(
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
 
 
+def _refuse_server(options: Options) -> None:
+    if options.server is not None:
+        raise UsageError("this command looks into the model and needs it here: leave --server out")
+
+
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
-    with _engine_errors_as_ours():
-        return _eagle2(options, head, target, _tree_size(options, _method_of(head, None), target.device))
+    with _engine_errors_as_ours(options):
+        size = tree_size(given_size(options), options.model, _method_of(head, None), target.device)
+        return _eagle2(options, head, target, size)
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:
     """Prompt lookup with the longest draft that suits the device."""
     from engine import PromptLookup
 
-    return PromptLookup(_tree_size(Options(), Method.PLD, device).depth)
+    return PromptLookup(tree_size({}, None, Method.PLD, device).depth)
 
 
 @contextmanager
-def _engine_errors_as_ours() -> Iterator[None]:
+def _engine_errors_as_ours(options: Options) -> Iterator[None]:
     import engine as eng
+    from eagle_chat.out_of_memory import is_out_of_memory, loading_ended
 
     try:
         yield
@@ -109,6 +96,10 @@ def _engine_errors_as_ours() -> Iterator[None]:
         raise EagleChatError(str(error)) from error
     except eng.EngineError as error:
         raise UsageError(str(error)) from error
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
+            raise loading_ended(options.model) from error
+        raise
 
 
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
@@ -120,11 +111,12 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
 
     device = pick_device(options.device)
     dtype = pick_dtype(options.dtype.value, device)
+    check_chats(options.model)
+    remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    sized = sized and method in WITH_HEAD and not _given_size(options)
-    largest = _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
-    size = largest if sized else _tree_size(options, method, device)
+    sized = sized and method in WITH_HEAD and not given_size(options)
+    size = largest_tree(device) if sized else tree_size(given_size(options), options.model, method, device)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
@@ -148,7 +140,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *notes, *told),
+        notes=(*location.notes, *remarks, *notes, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )
@@ -157,11 +149,11 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     prompt = prompts.encode([{"role": "user", "content": "Hello"}])
     _warm_up(engine, prompt, method)
     if sized:
-        _size_trees(engine, engine.drafters[method.value], prompt)
+        size_by_cost(engine, engine.drafters[method.value], prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
-    return ChatSession(models, settings, info, seed=options.seed, system=options.system, watched=watched)
+    return ChatSession(models, settings, info, Choices.of(options, method.value), watched=watched)
 
 
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:
@@ -173,7 +165,9 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         raise UsageError("--method draft-model needs the small model: name it with --head")
     if method is not None and method not in WITH_HEAD:
         return method, None, []
-    head = find_head(options.head, options.model, (method or Method.EAGLE2).value, progress)
+    head = find_head(
+        options.head, options.model, method or best_method(options.head, options.model), progress
+    )
     if head:
         return _method_of(head, method), head, list(head.notes)
     if method is not None:
@@ -198,32 +192,6 @@ def _method_of(head: WeightsLocation, asked: Method | None) -> Method:
     return found
 
 
-def _tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
-    """The defaults of method and device, changed where the user said so."""
-    from engine import check_tree_size
-
-    given = _given_size(options)
-    tree = {"nodes", "depth", "beam"}
-    usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
-    for name in given:
-        if name not in usable:
-            shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
-            raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
-    if method is Method.NONE:
-        return TreeSize(0, 0, 0)
-    size = replace((_ON_CPU if device.type == "cpu" else _ON_GPU)[method], **given)
-    if method not in WITH_HEAD:
-        return replace(size, nodes=size.depth)
-    check_tree_size(size.nodes, size.depth, size.beam)
-    return size
-
-
-def _given_size(options: Options) -> dict[str, int]:
-    """What the options say of the tree."""
-    sizes = {name: getattr(options, name) for name in ("nodes", "depth", "beam")}
-    return {name: size for name, size in sizes.items() if size is not None}
-
-
 def _drafters(
     options: Options,
     method: Method,
@@ -232,25 +200,26 @@ def _drafters(
     head: WeightsLocation | None,
     progress: Progress,
 ) -> dict[str, Drafter]:
-    """That of the method, and prompt lookup, which needs nothing of its own and so can be compared with."""
+    """The method's own, and prompt lookup, which needs nothing of its own and so can be compared with."""
     from engine import DraftModel, PromptLookup, load_model, make_target
 
     if not target.takes_trees:
         return {}
-    if method is Method.PLD:
-        return {method.value: PromptLookup(size.depth)}
-    lookup: dict[str, Drafter] = {Method.PLD.value: load_prompt_lookup(target.device)}
+    own: dict[str, Drafter] = {}
     if method in WITH_HEAD:
         assert head is not None
-        return {method.value: _eagle2(options, head, target, size)} | lookup
-    if method is Method.DRAFT_MODEL:
+        own[method.value] = _eagle2(options, head, target, size)
+    elif method is Method.PLD:
+        own[method.value] = PromptLookup(size.depth)
+    elif method is Method.DRAFT_MODEL:
         assert options.head is not None
         location = find_target(options.head, progress)
         progress(Loading(f"loading {location.name}"))
         model = load_model(location.folder, target.model.dtype, target.device)
         small = make_target(model, options.target.value)
-        return {method.value: DraftModel(small, target.vocabulary, size.depth)} | lookup
-    return lookup
+        own[method.value] = DraftModel(small, target.vocabulary, size.depth)
+    own.setdefault(Method.PLD.value, load_prompt_lookup(target.device))
+    return own
 
 
 def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
@@ -284,12 +253,3 @@ def _warm_up(engine: Engine, prompt: list[int], method: Method) -> None:
         engine.reset()
     if engine.target.device.type == "cpu":
         pick_threads(engine, prompt)
-
-
-def _size_trees(engine: Engine, drafter: Drafter, prompt: list[int]) -> None:
-    """Measure what forwards cost, and have the drafter choose its trees by that from now on."""
-    from engine import Eagle2, TreeSizing, measure_costs
-
-    assert isinstance(drafter, Eagle2)
-    engine.costs = measure_costs(engine.target, prompt)
-    drafter.sizing = TreeSizing(engine.costs, drafter.nodes)

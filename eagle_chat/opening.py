@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -56,17 +56,17 @@ def open_chat(ctx: typer.Context, options: Options, wanted: Wanted) -> int:
 def _open_app(options: Options, wanted: Wanted, theme: str | None, look: Look) -> int:
     from eagle_chat.conversation_recorder import Recorder, settings_of
     from eagle_chat.conversations import Library
-    from eagle_chat.events import Loading
+    from eagle_chat.replacement import replacement, session_factory
     from eagle_chat.running import run_app
-    from eagle_chat.worker import Session
-
-    def make_session(progress: Callable[[Loading], None]) -> Session:
-        from eagle_chat.loading import load_session
-
-        return load_session(options, progress)
 
     recorder = Recorder(Library(), saves=wanted.saves, settings=settings_of(options))
     resumed = recorder.library.find(wanted.resume) if wanted.resume else None
     return run_app(
-        make_session, theme=theme, title=options.model, recorder=recorder, resume=resumed, look=look
+        session_factory(options),
+        theme=theme,
+        title=options.model or options.server or "",
+        recorder=recorder,
+        resume=resumed,
+        look=look,
+        replacement=None if options.server else partial(replacement, options),
     )

@@ -13,10 +13,12 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from eagle_chat.configuration import filled, is_given
+from eagle_chat.server.address import root_of
 
 MODEL = "The model and its draft head"
 DECODING = "Decoding"
 TREE = "Draft tree"
+SERVER = "A server that runs the model"
 
 
 class Method(StrEnum):
@@ -104,6 +106,13 @@ def _text(value: str | None) -> str | None:
     return value
 
 
+def _server(value: str | None) -> str | None:
+    try:
+        return None if value is None else root_of(value)
+    except ValueError as error:
+        raise typer.BadParameter(f"{error}.") from None
+
+
 def _tree_size(most: int, meaning: str) -> Any:
     """An option that counts something of the draft tree, at most `most`."""
     return typer.Option(
@@ -168,6 +177,10 @@ class Options:
             rich_help_panel=MODEL,
         ),
     ] = TargetKind.AUTO
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="Load also what does not seem to fit.", rich_help_panel=MODEL),
+    ] = False
     temperature: Annotated[
         float,
         typer.Option(
@@ -214,6 +227,26 @@ class Options:
     nodes: Annotated[int | None, _tree_size(1024, "Drafted nodes verified per round.")] = None
     depth: Annotated[int | None, _tree_size(64, "Longest drafted path.")] = None
     beam: Annotated[int | None, _tree_size(128, "Nodes expanded per level.")] = None
+    server: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            callback=_server,
+            help="Chat through an OpenAI-compatible server (vLLM, SGLang, llama.cpp) with its own model and "
+            "drafts. --model is a name it knows; EAGLE_CHAT_API_KEY or OPENAI_API_KEY holds the key.",
+            rich_help_panel=SERVER,
+        ),
+    ] = None
+    server_timeout: Annotated[
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=1,
+            callback=_finite,
+            help="How long it may send nothing.",
+            rich_help_panel=SERVER,
+        ),
+    ] = 60.0
 
 
 def options_above(ctx: typer.Context) -> Options:
@@ -253,6 +286,10 @@ def with_options(
             above = options_above(ctx)
             values |= {name: getattr(above, name) for name in names if _only_above(ctx, name)}
         options = Options(**{name: values.pop(name) for name in names})
+        if options.server is not None:
+            from eagle_chat.server.options import for_server
+
+            options = for_server(ctx, options)
         ctx.obj = options
         return command(ctx, options=options, **values)
 

@@ -12,7 +12,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
-from eagle_chat.events import Failed, Finished, Loading, Prefill, RoundDone, Started
+from eagle_chat.events import (
+    Arrived,
+    Failed,
+    Finished,
+    Loading,
+    Note,
+    Prefill,
+    RoundDone,
+    ServerSays,
+    Started,
+)
 from eagle_chat.layout.outline import outline
 from eagle_chat.options import Options, is_utf8
 from eagle_chat.reply import Reply
@@ -37,9 +47,9 @@ HELP = {
 def chat_plainly(options: Options, ascii_only: bool) -> int:
     """Load the model and chat until somebody leaves; the exit code."""
     check_output()
-    from eagle_chat.loading import load_session
+    from eagle_chat.sessions import open_session
 
-    session = load_session(options, _stages())
+    session = open_session(options, _stages())
     with open(log_path(), "a", encoding="utf-8", buffering=1) as log, logging_to(log):
         return PlainChat(session, ascii_only).run()
 
@@ -128,12 +138,12 @@ class PlainChat:
             match event:
                 case Started():
                     self.reply = Reply(event)
-                case Prefill() | Finished() if self.reply is not None:
+                case Prefill() | ServerSays() | Finished() if self.reply is not None:
                     self.reply.add(event)
-                case RoundDone() if self.reply is not None:
+                case RoundDone() | Arrived() if self.reply is not None:
                     self.reply.add(event)
                     yield event.text
-                case Failed(message):
+                case Failed(message) | Note(message):
                     _narrate(message)
 
     def _numbers(self, reply: Reply) -> str:
@@ -147,6 +157,8 @@ class PlainChat:
 
     def _show_tree(self, number: str) -> None:
         rounds = self.reply.rounds if self.reply is not None else []
+        if self.session.info.server is not None:
+            raise UsageError("A server does not show its draft trees.")
         if not rounds:
             raise UsageError("There is no round to show yet: ask something first.")
         last = len(rounds) - 1

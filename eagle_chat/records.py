@@ -103,3 +103,17 @@ class RoundRecord:
     def ms(self) -> float:
         """Engine time of the whole round, milliseconds."""
         return self.draft_ms + self.verify_ms + self.other_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Acceptance:
+    """What a server says about its drafts, which it does not show. None: it does not say that."""
+
+    source: str  # whose words these are: vLLM, SGLang, llama.cpp
+    tau: float  # tokens per forward of the target
+    drafts: int | None = None  # rounds that had a draft
+    drafted: int | None = None  # tokens
+    accepted: int | None = None  # of those
+    by_depth: tuple[float, ...] = ()  # share of drafts that were accepted as far as depth 1, 2, …
+    shared: bool = True  # counted by the whole server, for whoever asked while the reply was written
+    others: bool = False  # and somebody else did ask

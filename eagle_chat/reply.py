@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from eagle_chat.comparison import Difference
-from eagle_chat.events import Finished, Prefill, RoundDone, Started
+from eagle_chat.events import SERVER, Arrived, Finished, Prefill, RoundDone, ServerSays, Started
 from eagle_chat.records import RoundRecord
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER, figures
 
@@ -18,9 +19,11 @@ class Reply:
         self.prompt = started.prompt
         self.method = started.method
         self.seed = started.seed
+        self.choices = started.choices
         self.prefill: Prefill | None = None
         self.rounds: list[RoundRecord] = []  # the prefill, then one after the other
-        self.statistics = ReplyStatistics()
+        self.server = ServerStatistics() if started.method == SERVER else None  # decoded elsewhere, unseen
+        self.statistics = self.server or ReplyStatistics()
         self.summary: Mapping[str, Any] = {}
         self.difference: Difference | None = None  # of a run again: where it parts from the earlier one
         self.plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
@@ -30,7 +33,7 @@ class Reply:
         self._lengths: list[int] = []  # characters after each round
         self._clock: list[float] = []  # engine milliseconds after each round
 
-    def add(self, event: Prefill | RoundDone | Finished) -> None:
+    def add(self, event: Prefill | RoundDone | Arrived | ServerSays | Finished) -> None:
         """Take the next event."""
         match event:
             case Prefill():
@@ -41,6 +44,11 @@ class Reply:
                 self._texts.append(text)
                 self._lengths.append((self._lengths[-1] if self._lengths else 0) + len(text))
                 self._clock.append(self.ms + record.ms)
+            case Arrived(text) if self.server is not None:
+                self.server.arrived(event)
+                self._texts.append(text)
+            case ServerSays() if self.server is not None:
+                self.server.says(event)
             case Finished(text, summary, difference=difference):
                 self._texts = [text]
                 self.summary, self.difference = summary, difference
@@ -67,6 +75,11 @@ class Reply:
     def ms(self) -> float:
         """Engine time so far, prefill included."""
         return self._clock[-1] if self._clock else 0.0
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether it has become part of the conversation: it came to an end, with some text."""
+        return self.over and self.problem is None and bool(self.text)
 
     @property
     def stopped(self) -> bool:
@@ -102,6 +115,8 @@ class Reply:
     def footer(self) -> str:
         """One line of numbers, also of a reply without a summary."""
         numbers = self.statistics
-        line = figures(numbers.new_tokens, numbers.tokens_per_second, numbers.tau, self.method, self.seed)
+        uncounted = self.server is not None and not numbers.new_tokens
+        tokens = None if uncounted else numbers.new_tokens
+        line = figures(tokens, numbers.tokens_per_second, numbers.tau, self.method, self.seed)
         end = None if self.stopped else HOW_IT_ENDED.get(self.summary.get("stopped_by", ""))
         return f"{line} · {end}" if end else line

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from eagle_chat.conversation import Entry
 from eagle_chat.conversation_export import CUT_OFF, export, free_name, numbers
 from eagle_chat.conversations import SavedConversation, SavedTurn
 from eagle_chat.errors import EagleChatError
@@ -60,8 +61,8 @@ class SavedChats:
         app.feed.leave(running=False)
         turns = conversation.turns[:-1] if conversation.unanswered else conversation.turns
         for turn in turns:
-            app.feed.reply = reply = SavedReply(turn)
-            app.feed.replies.append(reply)
+            reply = SavedReply(turn)
+            app.feed.conversation.entries.append(Entry(turn.prompt, reply))
             chat.transcript.add_prompt(turn.prompt)
             chat.transcript.add_reply().show(reply)
         count = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import secrets
 import threading
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from eagle_chat import events
+from eagle_chat.choices import Choices
 from eagle_chat.comparison import Difference, find_difference
+from eagle_chat.conversation import Turn
+from eagle_chat.drafting import resize_trees, size_of
 from eagle_chat.errors import UsageError
+from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
 from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
@@ -23,6 +28,7 @@ from engine import (
     fp32_gap,
     near_tie_limit,
 )
+from engine.memory import free_cached_memory
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,9 @@ class Exchange:
     """A prompt with what came before it and how it was answered: enough to run it again and compare."""
 
     messages: list[Message]
-    seed: int
-    reply: events.Finished | None = None
+    settings: GenerationSettings
+    choices: Choices
+    reply: events.Finished | None = None  # None: another model's, or not known to the last token
 
 
 class ChatSession:
@@ -51,9 +58,8 @@ class ChatSession:
         models: Models,
         settings: GenerationSettings,
         info: events.SessionInfo,
+        choices: Choices,
         *,
-        seed: int | None = None,
-        system: str | None = None,
         watched: bool = True,
     ) -> None:
         self.engine = models.engine
@@ -61,23 +67,28 @@ class ChatSession:
         self.prompts = models.prompts
         self.settings = settings  # its seed is replaced for each reply
         self.info = info
-        self._fixed_seed = seed  # of every prompt, where the user chose one
+        self.choices = choices
         self.watched = watched  # somebody sees the trees: record what the target thought of them
-        self._system: list[Message] = [{"role": "system", "content": system}] if system else []
-        self._messages = list(self._system)
+        self._messages = self._system
         self._last: Exchange | None = None
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that replies can be decoded with."""
+        return tuple(self.engine.drafters)
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
         """Reply to `prompt`; without a `seed` anywhere it is a random one."""
         if not prompt.strip():
             raise UsageError("the prompt is empty: type a message first")
         messages = [*self._messages, {"role": "user", "content": prompt}]
-        seed = self._fixed_seed if seed is None else seed
-        yield from self._converse(Exchange(messages, _seed(seed)), stop)
+        seed = self.choices.seed if seed is None else seed
+        yield from self._converse(self._exchange(messages, seed), stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
-        """Another reply to the last prompt, in place of the one before."""
-        yield from self._converse(Exchange(self._need_last().messages, _seed(seed)), stop)
+        """Another reply to the last prompt, in place of the one before, as is chosen now."""
+        messages = [*self._system, *_without_system(self._need_last().messages)]
+        yield from self._converse(self._exchange(messages, seed), stop)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[events.Event]:
         """The last prompt with another method and the same seed, beside the conversation."""
@@ -96,23 +107,74 @@ class ChatSession:
             Models(engine, self.vocabulary, self.prompts),
             self.settings,
             replace(self.info, method=method),
-            seed=self._fixed_seed,
-            system=self._system[0]["content"] if self._system else None,
+            replace(self.choices, method=method),
             watched=self.watched,
         )
+
+    def change(self, choices: Choices) -> None:
+        """Decode what follows as chosen. The caches stay, but a new system prompt has all read again.
+
+        Raises UsageError, and changes nothing, for what cannot be.
+        """
+        if choices.method not in self.engine.drafters:
+            raise UsageError(f"this session has no method {choices.method}: {', '.join(self.methods)}")
+        if choices.tree != self.choices.tree:
+            prompt = self.prompts.encode([{"role": "user", "content": "Hello"}])
+            resize_trees(self.engine, choices.tree, self.info.model, prompt)
+        self.choices = choices
+        self.settings = _decoded_as(choices, self.settings)
+        self._messages = [*self._system, *_without_system(self._messages)]
+        size, sized = size_of(self.engine.drafters[choices.method])
+        self.info = replace(
+            self.info,
+            method=choices.method,
+            temperature=choices.temperature,
+            nodes=size.nodes,
+            depth=size.depth,
+            beam=size.beam,
+            sized=sized,
+        )
+
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        """Go on after these turns, whichever model wrote them."""
+        self.new_chat()
+        for turn in turns:
+            asked = [*self._messages, {"role": "user", "content": turn.prompt}]
+            settings = replace(_decoded_as(turn.choices, self.settings), seed=turn.seed)
+            ours = turn.summary.get("weights_sha256") == self.info.weights_sha256
+            reply = events.Finished(turn.text, dict(turn.summary)) if ours else None
+            self._last = Exchange(asked, settings, turn.choices, reply)
+            self._messages = [*asked, {"role": "assistant", "content": turn.text}]
 
     def new_chat(self) -> None:
         """Forget the conversation."""
         self.engine.reset()
-        self._messages = list(self._system)
+        self._messages = self._system
         self._last = None
 
     def restore(self, messages: Sequence[Message]) -> None:
         """Go on after `messages`, with their system prompt; the next prompt has them read."""
+        own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
+        self.choices = replace(self.choices, system=own)
         self.new_chat()
         self._messages = list(messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
-            self._last = Exchange(self._messages[:-1], _seed(self._fixed_seed))
+            self._last = self._exchange(self._messages[:-1], self.choices.seed)
+
+    def close(self) -> None:
+        """Give the models' memory back; the session is of no use any more."""
+        del self.engine
+        gc.unfreeze()
+        gc.collect()
+        free_cached_memory()
+
+    @property
+    def _system(self) -> list[Message]:
+        return [{"role": "system", "content": self.choices.system}] if self.choices.system else []
+
+    def _exchange(self, messages: list[Message], seed: int | None) -> Exchange:
+        """To be decoded as chosen, with a random seed where there is none."""
+        return Exchange(messages, replace(self.settings, seed=_seed(seed)), self.choices)
 
     def _need_last(self) -> Exchange:
         if self._last is None:
@@ -131,11 +193,12 @@ class ChatSession:
         self, exchange: Exchange, method: str, stop: threading.Event, again: bool
     ) -> Generator[events.Event, None, events.Finished]:
         """Everything but the last event, which is returned."""
-        messages = exchange.messages
-        yield events.Started(messages[-1]["content"], method, exchange.seed, again, messages)
-        outcome, stream = Outcome(method, exchange.seed), TextStream(self.vocabulary)
-        settings = replace(self.settings, seed=exchange.seed)
-        decoding = self.engine.generate(self.prompts.encode(exchange.messages), settings, method)
+        seed, messages = exchange.settings.seed, exchange.messages
+        yield events.Started(
+            messages[-1]["content"], method, seed, again, messages=messages, choices=exchange.choices
+        )
+        outcome, stream = Outcome(method, seed), TextStream(self.vocabulary)
+        decoding = self.engine.generate(self.prompts.encode(exchange.messages), exchange.settings, method)
         try:
             for step in decoding:
                 if isinstance(step, Prefill):
@@ -145,8 +208,12 @@ class ChatSession:
                 if stop.is_set():
                     break
         except PromptTooLongError as error:
-            earlier = len(exchange.messages) > len(self._system) + 1
+            earlier = len(_without_system(exchange.messages)) > 1
             raise UsageError(f"{error}{', or start a new chat' if earlier else ''}") from None
+        except (RuntimeError, MemoryError) as error:
+            if is_out_of_memory(error):
+                raise reply_ended(self.info.device, len(self.engine.tokens)) from None
+            raise
         finally:
             decoding.close()
         return events.Finished(outcome.text, summarise(self.info, outcome), again)
@@ -164,14 +231,32 @@ class ChatSession:
 
     def _difference(self, last: Exchange, plain: events.Finished) -> Difference | None:
         """Where the conversation's reply and a plain run of its prompt part, and how close the call was."""
-        assert last.reply is not None
+        if last.reply is None:
+            return None
         found = find_difference(last.reply.summary, plain.summary)
         if found is None:
             return None
         prefix = self.prompts.encode(last.messages) + plain.summary["tokens"][: found.index]
         model = self.engine.target.model
-        gap = fp32_gap(model, prefix, replace(self.settings, seed=last.seed))
+        gap = fp32_gap(model, prefix, last.settings)
         return replace(found, fp32_gap=gap, near_tie=None if gap is None else gap < near_tie_limit(model))
+
+
+def _without_system(messages: list[Message]) -> list[Message]:
+    return messages[1:] if messages and messages[0]["role"] == "system" else messages
+
+
+def _decoded_as(choices: Choices, settings: GenerationSettings) -> GenerationSettings:
+    """`settings` with what is chosen; stop tokens and seed stay."""
+    return replace(
+        settings,
+        temperature=choices.temperature,
+        top_k=choices.top_k,
+        top_p=choices.top_p,
+        min_p=choices.min_p,
+        repetition_penalty=choices.repetition_penalty,
+        max_new_tokens=choices.max_new_tokens,
+    )
 
 
 def _seed(seed: int | None) -> int:

@@ -49,6 +49,11 @@ def prepare(progress: Callable[[Loading], None], source: Source = SOURCE) -> Pat
     return folder
 
 
+def is_ready(source: Source = SOURCE) -> bool:
+    """Whether the converted model is here, whole."""
+    return _intact(cache_folder() / ALIAS, source)
+
+
 def _prepare(folder: Path, source: Source, progress: Callable[[Loading], None]) -> None:
     """Works beside `folder` and moves the result into place at the end: it is whole or absent."""
     work = folder.with_name(f"{ALIAS}.partial")

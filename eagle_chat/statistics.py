@@ -39,7 +39,10 @@ class ReplyStatistics:
         self.other_ms += record.other_ms
         self.accepted_history.append(record.accepted)
         self._count_depths(max(record.tree.depths()), record.accepted)
-        self._recent.append((len(record.new), record.ms))
+        self._count_recent(len(record.new), record.ms)
+
+    def _count_recent(self, tokens: int, ms: float) -> None:
+        self._recent.append((tokens, ms))
         while len(self._recent) > 1 and sum(ms for _, ms in self._recent) > RECENT_MS:
             self._recent.popleft()
 

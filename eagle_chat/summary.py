@@ -79,10 +79,10 @@ def one_line(summary: Mapping[str, Any]) -> str:
     return f"{line} · {end}" if end else line
 
 
-def figures(tokens: int, speed: float | None, tau: float | None, method: str, seed: int) -> str:
+def figures(tokens: int | None, speed: float | None, tau: float | None, method: str, seed: int) -> str:
     """The figures of a reply; what is unknown is left out."""
     parts = [
-        f"{tokens} token{'' if tokens == 1 else 's'}",
+        "" if tokens is None else f"{tokens} token{'' if tokens == 1 else 's'}",
         f"{speed:.1f} tok/s" if speed else "",
         f"τ {tau:.2f}" if tau else "",
         "plain decoding" if method == "none" else method,

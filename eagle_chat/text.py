@@ -7,6 +7,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from eagle_chat.base_models import no_chat_model
 from eagle_chat.errors import UsageError
 
 if TYPE_CHECKING:
@@ -138,10 +139,7 @@ class Prompts:
         self._model_name = model_name
         self._template = tokenizer.chat_template or fallback_template
         if self._template is None:
-            raise UsageError(
-                f"the tokenizer of {model_name} has no chat template, so it is no chat model: "
-                "choose an instruct model"
-            )
+            raise no_chat_model(model_name)
 
     def encode(self, messages: list[Message]) -> list[int]:
         """Token ids of the conversation, up to where the assistant's next reply begins."""

@@ -8,12 +8,27 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
+from eagle_chat.choices import Choices
+from eagle_chat.conversation import Turn
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EagleChatError
-from eagle_chat.events import Event, Failed, Finished, Loading, Note, Paused, Ready, RoundDone, SessionInfo
+from eagle_chat.events import (
+    Changed,
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Note,
+    Paused,
+    Ready,
+    Refused,
+    RoundDone,
+    SessionInfo,
+)
 from eagle_chat.gate import Gate
 
 log = logging.getLogger(__name__)
@@ -23,6 +38,11 @@ class Session(Protocol):
     """A conversation with loaded models. Its iterators look at `stop` between rounds and finish early."""
 
     info: SessionInfo
+    choices: Choices
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that replies can be decoded with."""
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         """Started, Prefill…, RoundDone…, Finished. Appended to the conversation, also when stopped."""
@@ -39,9 +59,27 @@ class Session(Protocol):
     def restore(self, messages: Sequence[dict[str, str]]) -> None:
         """Go on after these messages."""
 
+    def change(self, choices: Choices) -> None:
+        """Decode what follows as chosen. Raises UsageError, and changes nothing, for what cannot be."""
 
-SessionFactory = Callable[[Callable[[Loading], None]], Session]
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        """Go on after these turns."""
+
+    def close(self) -> None:
+        """Give the memory back."""
+
+
+Progress = Callable[[Loading], None]
+SessionFactory = Callable[[Progress], Session]
 Request = Callable[[Session, threading.Event], Iterator[Event] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Replacement:
+    """Another model: `find` its weights while the one before is still there, then `load` them."""
+
+    find: Callable[[Progress], None]
+    load: SessionFactory
 
 
 class Worker(threading.Thread):
@@ -53,6 +91,7 @@ class Worker(threading.Thread):
         self.exit_code = EXIT_DONE  # of the failure that ended the thread
         self.recorder = recorder or Recorder(Library(), saves=False)
         self._make_session = make_session
+        self._session: Session | None = None
         self._requests: queue.SimpleQueue[tuple[Request, threading.Event] | None] = queue.SimpleQueue()
         self._newest_stop = self._running_stop = threading.Event()
         self._quitting = threading.Event()
@@ -77,7 +116,7 @@ class Worker(threading.Thread):
             session.new_chat()
             self.recorder.leave()
 
-        self._submit(request)
+        self._submit(request, is_reply=False)
 
     def resume(self, conversation: SavedConversation) -> None:
         """Queue a saved conversation, to go on with."""
@@ -85,8 +124,9 @@ class Worker(threading.Thread):
         def request(session: Session, _stop: threading.Event) -> None:
             session.restore(conversation.messages())
             self._note(self.recorder.resume(conversation, session.info))
+            self.inbox.append(Ready(replace(session.info, notes=()), session.choices, session.methods))
 
-        self._submit(request)
+        self._submit(request, is_reply=False)
 
     def pause(self) -> None:
         """Wait after the round under way. `Paused` says when that is."""
@@ -99,6 +139,18 @@ class Worker(threading.Thread):
     def step(self) -> None:
         """Go on for one round, then wait again."""
         self._gate.let_one()
+
+    def change(self, choices: Choices) -> None:
+        """Queue new settings, for the replies after it."""
+        self._submit(lambda session, _: self._change(session, choices), is_reply=False)
+
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        """Queue another conversation, to go on from."""
+        self._submit(lambda session, _: session.go_on_after(turns), is_reply=False)
+
+    def switch(self, other: Replacement, turns: Sequence[Turn]) -> None:
+        """Queue another model, which goes on after `turns`; where it fails the one before is loaded again."""
+        self._submit(lambda session, _: self._switch(session, other, turns), is_reply=False)
 
     def stop(self) -> None:
         """End what runs between rounds, paused or not, and the newest request also before it has begun."""
@@ -114,27 +166,63 @@ class Worker(threading.Thread):
 
     def run(self) -> None:
         """Body of the thread."""
-        session = self._load()
-        if session is None:
-            return
-        while (request := self._requests.get()) is not None:
-            self._serve(session, *request)
+        self._load()
+        while self._session is not None and (request := self._requests.get()) is not None:
+            self._serve(self._session, *request)
 
-    def _submit(self, request: Request) -> None:
+    def _submit(self, request: Request, *, is_reply: bool = True) -> None:
         # one flag per request: stopping one that has not begun must not be forgotten when it does
-        self._newest_stop = threading.Event()
-        self._requests.put((request, self._newest_stop))
+        stop = threading.Event()
+        if is_reply:
+            self._newest_stop = stop
+        self._requests.put((request, stop))
 
-    def _load(self) -> Session | None:
+    def _load(self, problem: str = "") -> None:
         try:
-            session = self._make_session(self._progress)
+            self._session = self._make_session(self._progress)
         except BaseException as error:  # a library that calls exit() must not leave the screen waiting
             if not self._quitting.is_set():
                 self.exit_code = error.exit_code if isinstance(error, EagleChatError) else EXIT_FAILURE
-                self.inbox.append(Failed(sentence_about(error, "Loading failed"), fatal=True))
-            return None
-        self.inbox.append(Ready(session.info))
-        return session
+                sentences = filter(None, (problem, sentence_about(error, "Loading failed")))
+                self.inbox.append(Failed("\n".join(sentences), fatal=True))
+            return
+        if not problem:
+            self._ready(self._session)
+
+    def _ready(self, session: Session) -> None:
+        self.inbox.append(Ready(session.info, session.choices, session.methods))
+
+    def _change(self, session: Session, choices: Choices) -> None:
+        try:
+            session.change(choices)
+        except EagleChatError as error:
+            self.inbox.append(Refused(str(error)))
+        else:
+            self.inbox.append(Changed(session.info, session.choices))
+
+    def _switch(self, session: Session, other: Replacement, turns: Sequence[Turn]) -> None:
+        before = session.choices
+        try:
+            other.find(self._progress)
+            self._session = None
+            session.close()
+            self._session = other.load(self._progress)
+            self._session.go_on_after(turns)
+        except BaseException as error:
+            problem = sentence_about(error, "Loading failed")
+        else:
+            self._make_session = other.load
+            self._ready(self._session)
+            return
+        if self._session is not session:  # the memory was needed: nothing of the one before is left
+            self._load(problem)
+            if self._session is None:
+                return
+            self._session.change(before)
+            self._session.go_on_after(turns)
+        self.inbox.append(Refused(f"{problem.rstrip('.')}; {self._session.info.model} stays."))
+        info = replace(self._session.info, notes=())  # they have been read
+        self.inbox.append(Ready(info, self._session.choices, self._session.methods))
 
     def _progress(self, event: Loading) -> None:
         if self._quitting.is_set():

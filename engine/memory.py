@@ -1,7 +1,10 @@
 """How the C library hands out memory."""
 
+import contextlib
 import ctypes
 import sys
+
+import torch
 
 # mallopt's parameter numbers (malloc.h of the GNU C library).
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
@@ -21,3 +24,12 @@ def keep_freed_memory() -> bool:
         return all(library.mallopt(what, 2**30) for what in (_TRIM_THRESHOLD, _MMAP_THRESHOLD))
     except (OSError, AttributeError):  # another C library
         return False
+
+
+def free_cached_memory() -> None:
+    """Return what freed tensors leave behind, on the device and of what `keep_freed_memory` keeps."""
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    if sys.platform.startswith("linux"):
+        with contextlib.suppress(OSError, AttributeError):  # another C library
+            ctypes.CDLL(None).malloc_trim(0)

@@ -65,7 +65,7 @@ def layout(reading: Reading, width: int, height: int, ascii_only: bool = False) 
 def _figures(reading: Reading, width: int, height: int, ascii_only: bool) -> list[Row]:
     if height < HEADING_HEIGHT:
         return _lines(reading, width - 1, height, ascii_only)
-    rows = [_heading(width, ascii_only)]
+    rows = [heading(width, ascii_only)]
     width -= 1  # below the heading the last column stays free
     if height >= TALL and width >= DIGITS_WIDTH + 24 and not ascii_only:
         rows += _tall(reading, width)
@@ -75,7 +75,7 @@ def _figures(reading: Reading, width: int, height: int, ascii_only: bool) -> lis
         if ascii_only or width < DIGITS_COLUMNS:
             rows += _lines(above, width, 3, ascii_only, depths=not details)
         else:
-            rows += _beside_digits(reading, _lines(above, width - BESIDE, 3, now=False, depths=not details))
+            rows += beside_digits(reading, _lines(above, width - BESIDE, 3, now=False, depths=not details))
     narrow = not any("KV" in text for row in rows for text, _ in row)
     return rows + _details(reading, width, height - len(rows), cached=narrow)
 
@@ -85,7 +85,7 @@ def _tall(reading: Reading, width: int) -> list[Row]:
     speed = _speed(reading, width, ascii_only=False, now=False)
     lines: list[Row] = [fitting([[(" ", "label")], part], width - BESIDE) for part in _stacked(speed)]
     return [
-        *_beside_digits(reading, lines),
+        *beside_digits(reading, lines),
         _acceptance(reading.stats, width, ascii_only=False, depths=False),
         fitting(_time(reading, width, ascii_only=False), width),
     ]
@@ -97,9 +97,9 @@ def _stacked(speed: list[Row]) -> list[Row]:
     return [[(line[0][0].lstrip(), line[0][1]), *line[1:]] if line else [] for line in lines]
 
 
-def _beside_digits(reading: Reading, lines: list[Row]) -> list[Row]:
+def beside_digits(reading: Reading, lines: list[Row]) -> list[Row]:
     now = reading.stats.tokens_per_second_now
-    digits = large(_number(now, 0 if now is not None and now >= 1000 else 1))
+    digits = large(number(now, 0 if now is not None and now >= 1000 else 1))
     return [
         [(f" {digit_row:>{DIGITS_WIDTH}} ", "figure"), (label, "label"), *line]
         for digit_row, label, line in zip(digits, ("tok/s ", "now   ", "      "), lines, strict=True)
@@ -124,13 +124,15 @@ def split(parts: list[float], cells: int) -> list[int]:
     return whole
 
 
-def _number(value: float | None, decimals: int, width: int = 0) -> str:
+def number(value: float | None, decimals: int, width: int = 0) -> str:
     return f"{UNKNOWN if value is None else f'{value:.{decimals}f}':>{width}}"
 
 
-def _heading(width: int, ascii_only: bool) -> Row:
+def heading(width: int, ascii_only: bool, title: str = "speed") -> Row:
+    """The first row."""
     line = "-" if ascii_only else "─"
-    return [(line * 2, "edge"), (" speed ", "heading"), (line * (width - 9), "edge")][: 3 if width > 9 else 1]
+    rest = width - 4 - len(title)
+    return [(line * 2, "edge"), (f" {title} ", "heading"), (line * rest, "edge")][: 3 if rest > 0 else 1]
 
 
 def _lines(
@@ -150,13 +152,13 @@ def _speed(reading: Reading, width: int, ascii_only: bool, now: bool) -> list[Ro
     stats = reading.stats
     parts: list[Row] = [[(" ", "label")]]
     if now:
-        parts.append([(_number(stats.tokens_per_second_now, 1, 6), "figure"), (" tok/s now   ", "label")])
-    parts.append([("mean ", "label"), (_number(stats.tokens_per_second, 1, 6), "value")])
+        parts.append([(number(stats.tokens_per_second_now, 1, 6), "figure"), (" tok/s now   ", "label")])
+    parts.append([("mean ", "label"), (number(stats.tokens_per_second, 1, 6), "value")])
     words = " tokens per round" if width >= WIDE else ""
     parts.append(
         [
             ("   tau " if ascii_only else "   τ ", "label"),
-            (_number(stats.tau, 2, 4), "value"),
+            (number(stats.tau, 2, 4), "value"),
             (words, "label"),
         ]
     )
@@ -184,7 +186,7 @@ def _time(reading: Reading, width: int, ascii_only: bool) -> list[Row]:
     for (name, block, letter), ms in zip(PHASES, spent, strict=True):
         mean = ms / stats.rounds if stats.rounds else None
         key = f"{letter} " if ascii_only else block
-        parts.append([(key, name), (f"{name} ", "label"), (_number(mean, 1, 5), "value"), ("  ", "label")])
+        parts.append([(key, name), (f"{name} ", "label"), (number(mean, 1, 5), "value"), ("  ", "label")])
     parts.append([("ms/round  " if width >= SHORT else "ms  ", "label")])
     cache = _storage(reading, width) if width >= SHORT else []
     room = min(60, width - row_width(fitting(parts, width)) - row_width(cache))
@@ -262,7 +264,7 @@ def _details(reading: Reading, width: int, count: int, cached: bool) -> list[Row
         ("   tokens ", "label"),
         (f"{stats.new_tokens:>4}", "value"),
         ("   prefill ", "label"),
-        (f"{_number(stats.prefill_ms if stats.new_tokens else None, 0, 5)}", "value"),
+        (f"{number(stats.prefill_ms if stats.new_tokens else None, 0, 5)}", "value"),
         (" ms", "label"),
     ]
     cache = _storage(reading, width) if cached else []

@@ -1,6 +1,8 @@
 """The main screen: conversation, draft tree, gauge and prompt. It shows; the app decides."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 from textual import events
@@ -12,10 +14,13 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from eagle_chat.calibration import Calibration
+from eagle_chat.conversation import Entry
 from eagle_chat.events import SessionInfo
+from eagle_chat.layout import acceptance
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
 from eagle_chat.screens.steady import SteadyScreen
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
@@ -32,6 +37,10 @@ SMALL_TREE = 12  # nodes
 WELCOME = (
     "Ask something below. The draft tree and the speed of every round appear beside the text.\n"
     "ctrl+r runs the last prompt again without drafting and compares. F1 explains keys and numbers."
+)
+SERVER_WELCOME = (
+    "Ask something below: the model runs on the server, with drafts of its own. How much of them it accepts "
+    "appears beside the text.\nF1 explains keys and numbers."
 )
 
 
@@ -90,7 +99,7 @@ class ChatScreen(SteadyScreen[None]):
             show=False,
             tooltip="in the replies: underlined was drafted, bold is the model's own",
         ),
-        Binding("y", "app.copy_reply", "copy the last reply as Markdown", id="chat.copy", show=False),
+        Binding("y", "app.command('/copy')", "copy the last reply as Markdown", id="chat.copy", show=False),
     ]
 
     busy: reactive[bool] = reactive(False, bindings=True)
@@ -104,6 +113,7 @@ class ChatScreen(SteadyScreen[None]):
         self.prompt_bar = PromptBar(id="prompt-bar")
         self._message: AssistantMessage | None = None
         self._painted: tuple[Reply, Figures] | None = None  # what the panels show
+        self._server = False  # the model runs elsewhere
 
     def compose(self) -> ComposeResult:
         """All parts; the style sheet places them."""
@@ -112,6 +122,7 @@ class ChatScreen(SteadyScreen[None]):
             yield self.transcript
             yield self.tree_view
             yield self.gauge
+        yield self.prompt_bar.suggestions
         yield self.prompt_bar
         yield FittingFooter(compact=True)
         yield Static("", id="too-small", markup=False)
@@ -123,13 +134,18 @@ class ChatScreen(SteadyScreen[None]):
 
     def on_mount(self) -> None:
         """Nothing has happened yet."""
-        self.transcript.note(WELCOME)
+        self._welcome = self.transcript.note(WELCOME)
         self.tree_view.show(None)
 
     def loaded(self, info: SessionInfo) -> None:
         """The session is there: a tree of few nodes leaves more room to the conversation."""
         self.status.loaded(info, None)
         self.set_class(has_small_trees(info), "-small-tree")
+        if info.server is not None:
+            self._server = True
+            self._welcome.update(SERVER_WELCOME)
+            self.gauge.show(Reading(ServerStatistics()))
+            self.tree_view.show_instead(partial(acceptance.layout, None))
 
     def sent(self, text: str) -> None:
         """A prompt went to the engine. Keys still go to the prompt: nothing typed meanwhile is lost."""
@@ -156,6 +172,8 @@ class ChatScreen(SteadyScreen[None]):
         if not picture:
             return
         self._painted = (reply, figures)
+        if self._server and reply.server is not None:
+            self.tree_view.show_instead(partial(acceptance.layout, reply.server))
         self.gauge.show(
             Reading(
                 reply.statistics,
@@ -188,9 +206,17 @@ class ChatScreen(SteadyScreen[None]):
         self._message = self._painted = None
         self.tree_view.thaw()
         self.transcript.clear()
-        self.transcript.note(WELCOME)
+        self.transcript.note(SERVER_WELCOME if self._server else WELCOME)
         self.tree_view.show(None)
+        if self._server:
+            self.tree_view.show_instead(partial(acceptance.layout, None))
         self.prompt_bar.prompt.focus()
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Another conversation in place of this one."""
+        self._message = None
+        self.transcript.show(entries)
+        self.tree_view.show(None)
 
     def on_key(self, event: events.Key) -> None:
         """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""
@@ -235,6 +261,9 @@ class ChatScreen(SteadyScreen[None]):
 
     def action_tokens(self) -> None:
         """In the replies, show who wrote each token, or the text again."""
+        if self._server:
+            self.prompt_bar.hint("A server does not say which tokens were drafted.")
+            return
         self.toggle_class("-tokens")
         view = self.transcript.show_tokens(self.has_class("-tokens"))
         (view or self.tree_view).focus()

@@ -1,4 +1,4 @@
-"""Keys and definitions. The keys are read from the bindings, so the page cannot lie about them."""
+"""Keys, commands and definitions. Keys and commands are read from what runs them, so it cannot lie."""
 
 from collections.abc import Iterable, Mapping
 from typing import ClassVar
@@ -72,8 +72,11 @@ class HelpScreen(SteadyScreen[None], ModalScreen[None]):
         Binding("escape,f1,question_mark,q", "dismiss", "close", id="help.close"),
     ]
 
-    def __init__(self, *sections: tuple[str, Iterable[BindingType]], replay: bool = False) -> None:
+    def __init__(
+        self, *sections: tuple[str, Iterable[BindingType]], replay: bool = False, commands: Rows | None = None
+    ) -> None:
         super().__init__()
+        self._commands = commands
         self._sections = sections
         self._replay = replay
 
@@ -84,6 +87,8 @@ class HelpScreen(SteadyScreen[None], ModalScreen[None]):
             page.border_subtitle = "esc closes"
             for title, bindings in self._sections:
                 yield from _section(title, _keys(bindings, self._keymap()))
+            if self._commands:
+                yield from _section("Commands, in the prompt; tab completes", self._commands)
             if self._replay:
                 yield from _section("What is replayed", REPLAY)
             yield from _section("The numbers", NUMBERS)

@@ -1,6 +1,6 @@
 """The draft tree of one round, painted line by line; what stands where is decided in `eagle_chat.layout`."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
 from rich.style import Style
@@ -75,6 +75,12 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._cells: list[Cell] | None = None  # made when a node is pointed at
         self._strips: dict[int, Strip] = {}
         self._styles: dict[str, Style] = {}
+        self._instead: Callable[[int, int, bool], list[Row]] | None = None
+
+    def show_instead(self, draw: Callable[[int, int, bool], list[Row]]) -> None:
+        """Where there is no tree to see, draw this: rows for a width, a height and maybe ASCII only."""
+        self._instead = draw
+        self._arrange()
 
     def show(self, record: RoundRecord | None, phase: Phase | None = None) -> None:
         """Draw this round; in a phase as much of it as there was by then."""
@@ -274,8 +280,9 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._picture = self._cells = None
         self._heading, self._foot = [], []
         if self.record is None:
-            self._rows = [[(f" {EMPTY}", "label")]]
-            self.virtual_size = Size(0, 1)
+            nothing: list[Row] = [[(f" {EMPTY}", "label")]]
+            self._rows = self._instead(width, height, self.ascii_only) if self._instead else nothing
+            self.virtual_size = Size(0, len(self._rows))
         else:
             picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.phase)
             self._draw(picture)

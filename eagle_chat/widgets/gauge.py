@@ -7,8 +7,10 @@ from textual.reactive import var
 from textual.strip import Strip
 from textual.widget import Widget
 
+from eagle_chat.layout import server_speed
 from eagle_chat.layout.rows import Row
 from eagle_chat.layout.speed import ROLES, Reading, layout
+from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.statistics import ReplyStatistics
 from eagle_chat.widgets.painting import role_styles, to_strip
 
@@ -74,7 +76,11 @@ class Gauge(Widget):
         if not self._styles:
             self._styles = role_styles(self, PREFIX, ROLES)
         if self._rows is None:
-            self._rows = layout(self._reading, width, height, self.ascii_only)
+            stats = self._reading.stats
+            if isinstance(stats, ServerStatistics):
+                self._rows = server_speed.layout(stats, width, height, self.ascii_only)
+            else:
+                self._rows = layout(self._reading, width, height, self.ascii_only)
         if y >= len(self._rows):
             return Strip.blank(width, self.rich_style)
         return to_strip(self._rows[y], self._styles).crop_extend(0, width, self.rich_style)

@@ -22,9 +22,9 @@ class StatusLine(HorizontalGroup):
         yield self._left
         yield self._right
 
-    def loaded(self, info: SessionInfo, seed: int | None) -> None:
-        """Show models and settings, and the seed of the newest reply."""
-        parts = [_weights(info), settings(info), f"T={info.temperature:g}"]
+    def loaded(self, info: SessionInfo, seed: int | None, filters: str = "") -> None:
+        """Show models and settings, the filters that are on, and the seed of the newest reply."""
+        parts = [_weights(info), settings(info), f"T={info.temperature:g}", filters]
         if seed is not None:
             parts.append(f"seed {seed}")
         self._left.update(_left(names(info), "  ".join(filter(None, parts))))
@@ -44,7 +44,9 @@ def _weights(info: SessionInfo) -> str:
 
 
 def names(info: SessionInfo) -> str:
-    """Target and method."""
+    """Target and method, or where it runs."""
+    if info.server is not None:
+        return f"{info.model} at {info.server.partition('://')[2]}"
     return info.model if info.method == "none" else f"{info.model} + {info.method}"
 
 

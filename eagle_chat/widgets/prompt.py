@@ -1,17 +1,23 @@
 """The box one writes in: several lines, enter sends, pasting never does."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar
 
 from textual import events
 from textual.actions import SkipAction
-from textual.app import ComposeResult
+from textual.app import ComposeResult, SuspendNotSupported
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Static, TextArea
 
+from eagle_chat.errors import EagleChatError
+from eagle_chat.external_editor import edit_text
+from eagle_chat.prompt_history import PromptHistory
 from eagle_chat.visible import visible
+from eagle_chat.widgets.suggestions import Suggestions
 
 HINT_SECONDS = 5.0
 
@@ -25,6 +31,10 @@ class Prompt(TextArea):
             "ctrl+j,shift+enter", "newline", "newline", id="prompt.newline", key_display="^j",
             tooltip="shift+enter where the terminal can tell it from enter",
         ),
+        Binding("up", "earlier", "what was sent, from the first line", id="prompt.earlier", show=False),
+        Binding("down", "later", "and back, from the last line", id="prompt.later", show=False),
+        Binding("tab", "complete", "complete a command", id="prompt.complete", show=False),
+        Binding("ctrl+g", "open_editor", "write in $EDITOR", id="prompt.editor", show=False),
         Binding("pageup", "screen.scroll_chat(-1)", "scroll the chat", id="prompt.page_up", show=False),
         Binding("pagedown", "screen.scroll_chat(1)", "scroll the chat", id="prompt.page_down", show=False),
     ]  # fmt: skip
@@ -36,7 +46,10 @@ class Prompt(TextArea):
             super().__init__()
             self.text = text
 
-    def __init__(self) -> None:
+    class EditLeft(Message):
+        """Escape while a message of the past is edited."""
+
+    def __init__(self, suggestions: Suggestions) -> None:
         super().__init__(
             id="prompt",
             soft_wrap=True,
@@ -44,8 +57,21 @@ class Prompt(TextArea):
             show_line_numbers=False,
             highlight_cursor_line=False,
             compact=True,
-            placeholder="Ask something",
+            placeholder="Ask something, or / for commands",
         )
+        self.suggestions = suggestions
+        self.sent_before = PromptHistory()
+        self.editing = False  # a message of the past: escape leaves it
+
+    def put(self, text: str) -> None:
+        """Hold `text`, to be written on at its end."""
+        self.text = text
+        self.move_cursor(self.document.end)
+
+    def taken(self, text: str) -> None:
+        """The text is sent: room for the next."""
+        self.clear()
+        self.sent_before.add(text)
 
     def on_mount(self) -> None:
         """Keys that the user has given to something are not for editing any more."""
@@ -55,14 +81,91 @@ class Prompt(TextArea):
     async def _on_key(self, event: events.Key) -> None:
         # bindings run in the app, which may be ahead of the letters that still wait here: in a burst
         # of keys they would send or break the line too early
-        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
-        if bound is not None and bound.node is self and bound.binding.action in ("send", "newline"):
+        self.suggestions.follow(self.text)
+        action = self._action_of(event)
+        if action is not None:
             event.stop()
             event.prevent_default()
-            (self.action_send if bound.binding.action == "send" else self.action_newline)()
+            action()
+
+    def _action_of(self, event: events.Key) -> Callable[[], None] | None:
+        """What a key does that is not for the text."""
+        if self.suggestions.is_open:
+            choosing: dict[str, Callable[[], None]] = {
+                "tab": self.action_complete,
+                "escape": self.suggestions.close,
+                "up": partial(self.suggestions.move, -1),
+                "down": partial(self.suggestions.move, 1),
+            }
+            if event.key in choosing:
+                return choosing[event.key]
+        elif self.editing and event.key == "escape":
+            return self._leave_edit
+        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        if bound is None or bound.node is not self:
+            return None
+        return {"send": self.action_send, "newline": self.action_newline}.get(bound.binding.action)
+
+    def on_text_area_changed(self) -> None:
+        """What is written may be the beginning of a command."""
+        self.suggestions.follow(self.text)
+
+    def action_complete(self) -> None:
+        """Write out the chosen suggestion; elsewhere tab leads on."""
+        if not self.suggestions.is_open:
+            raise SkipAction
+        chosen = self.suggestions.chosen
+        self.put(f"{chosen.text} " if chosen.takes_argument else chosen.text)
+        self.suggestions.follow(self.text)
+
+    def action_earlier(self) -> None:
+        """What was sent before; within several lines, a line up."""
+        if self._cursor_row == 0:
+            self._recall(self.sent_before.earlier(self.text))
+        else:
+            self.action_cursor_up()
+
+    def action_later(self) -> None:
+        """What was sent after that; within several lines, a line down."""
+        if self._cursor_row == self.wrapped_document.height - 1:
+            self._recall(self.sent_before.later())
+        else:
+            self.action_cursor_down()
+
+    def action_open_editor(self) -> None:
+        """Go on in the user's own editor."""
+        try:
+            with self.app.suspend():
+                text = edit_text(self.text)
+        except SuspendNotSupported:
+            self.app.notify("An editor needs a terminal that can be left for a while.")
+        except EagleChatError as error:
+            self.app.notify(visible(str(error)), markup=False, severity="error")
+        else:
+            self.put(text)
+
+    @property
+    def _cursor_row(self) -> int:
+        """Its line on screen: long ones are wrapped."""
+        return self.wrapped_document.location_to_offset(self.cursor_location).y
+
+    def _leave_edit(self) -> None:
+        self.post_message(self.EditLeft())
+
+    def _recall(self, text: str | None) -> None:
+        if text is not None:
+            self.put(text)
+            self.suggestions.follow(text)
+            self.suggestions.close()  # up and down go on through the history
 
     def action_send(self) -> None:
-        """Report the text."""
+        """Report the text. A command that is not written out is completed first."""
+        if self.suggestions.is_picked:
+            is_whole = self.suggestions.chosen.is_whole
+            self.action_complete()
+            if not is_whole:
+                return
+        self.suggestions.close()
         self.post_message(self.Sent(self.text))
 
     def action_newline(self) -> None:
@@ -81,8 +184,9 @@ class PromptBar(Vertical):
 
     def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
-        self.prompt = Prompt()
-        self._hint = ""
+        self.suggestions = Suggestions()
+        self.prompt = Prompt(self.suggestions)
+        self._hint = self._standing = ""
 
     def compose(self) -> ComposeResult:
         """A marker and the text area."""
@@ -92,18 +196,22 @@ class PromptBar(Vertical):
     def give_back(self, text: str) -> None:
         """Put a prompt that was not sent before what has been written since."""
         written = self.prompt.text
-        self.prompt.text = f"{text}\n{written}" if written else text
-        self.prompt.move_cursor(self.prompt.document.end)
+        self.prompt.put(f"{text}\n{written}" if written else text)
         self.hint("")
 
     def hint(self, text: str, *, stays: bool = False) -> None:
-        """Show a sentence on the line; it goes away by itself unless it `stays`."""
+        """Show a sentence on the line. It goes away by itself, unless it `stays` until another does or ""."""
         text = visible(text)
-        self._hint = text
-        self.border_title = Content(f" {text} " if text else "")
+        if stays or not text:
+            self._standing = text
+        self._show(text)
         if text and not stays:
             self.set_timer(HINT_SECONDS, lambda: self._forget(text))
 
+    def _show(self, text: str) -> None:
+        self._hint = text
+        self.border_title = Content(f" {text} " if text else "")
+
     def _forget(self, text: str) -> None:
         if self._hint == text:
-            self.hint("")
+            self._show(self._standing)

@@ -1,86 +1,22 @@
 """The conversation. Text streams in, is never lost and never read as markup."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import ClassVar
 
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup, VerticalGroup, VerticalScroll
 from textual.content import Content
 from textual.widget import Widget
-from textual.widgets import Label, Markdown, Static
+from textual.widgets import Label, Static
 
+from eagle_chat.conversation import Entry
 from eagle_chat.reply import Reply
 from eagle_chat.visible import visible
+from eagle_chat.widgets.choosing import MessageCursor
 from eagle_chat.widgets.folding_away import hide_above, show_all
-from eagle_chat.widgets.light_markdown import light_markdown
+from eagle_chat.widgets.streamed_text import StreamedText
 from eagle_chat.widgets.token_view import TokenView
-
-PIECE = 1500  # characters after which the next line starts a new widget
-
-
-def chat_parser() -> MarkdownIt:
-    """Markdown as chats mean it: HTML and link definitions are text, line breaks and indents stay."""
-    # Textual drops HTML tokens and reference definitions: what a model wrote in them would vanish
-    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
-    parser.inline.ruler.at("newline", _line_break)
-    return parser
-
-
-def _line_break(state: StateInline, silent: bool) -> bool:
-    """A line break stays one, and the spaces after it stay: models write code without fences, too."""
-    if state.src[state.pos] != "\n":
-        return False
-    line = state.src[state.pos + 1 :]
-    indent = len(line) - len(line.lstrip(" "))
-    if not silent:
-        state.pending = state.pending.rstrip(" ")
-        state.push("hardbreak", "br", 0)
-        for _ in range(indent):  # one token each, kept apart: runs of spaces in a token shrink to one
-            state.push("text", "", 0).content = " "
-            state.push("indent", "", 0)
-    state.pos += 1 + indent
-    return True
-
-
-class StreamedText(VerticalGroup):
-    """A text that grows: pieces of light Markdown first, real Markdown when it is complete."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.source = ""
-        self.idle = True
-        self._tail = ""  # what the last piece shows
-        self._in_fence = False  # where the last piece begins
-        self._piece: Static | None = None
-
-    def write(self, text: str) -> None:
-        """Add `text`."""
-        self.source += text
-        self._tail += text
-        content, in_fence = light_markdown(self._tail, self._in_fence)
-        if self._piece is None:
-            self._piece = Static(content, classes="piece")
-            self.mount(self._piece)
-        else:
-            self._piece.update(content)
-        if len(self._tail) > PIECE and self._tail.endswith("\n"):
-            self._piece.update(content[:-1])
-            self._piece, self._tail, self._in_fence = None, "", in_fence
-
-    def finish(self, whole: str) -> None:
-        """Show exactly `whole`, as real Markdown."""
-        self.source = whole
-        self.idle = False
-        self.call_later(self._replace_pieces, whole)
-
-    async def _replace_pieces(self, whole: str) -> None:
-        pieces = self.query(".piece")
-        with self.app.batch_update():
-            await self.mount(Markdown(whole, parser_factory=chat_parser))
-            await pieces.remove()
-            show_all(self)
-        self.idle = True
 
 
 class Message(HorizontalGroup):
@@ -100,6 +36,11 @@ class Message(HorizontalGroup):
         """What was said."""
         yield from ()
 
+    @property
+    def source(self) -> str:
+        """The text on screen, as Markdown source."""
+        return ""
+
 
 class UserMessage(Message):
     """A prompt, exactly as it was typed."""
@@ -107,6 +48,11 @@ class UserMessage(Message):
     def __init__(self, text: str) -> None:
         super().__init__("you", classes="user")
         self.text = text
+
+    @property
+    def source(self) -> str:
+        """The prompt."""
+        return self.text
 
     def body(self) -> ComposeResult:
         """The prompt."""
@@ -185,12 +131,23 @@ def _last_line(reply: Reply) -> Content:
 
 
 class Transcript(VerticalScroll):
-    """All messages, newest at the bottom and in view unless one scrolled up."""
+    """All messages, newest at the bottom and in view unless one scrolled up. Keys are for a chosen one."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("up,k", "choose(-1)", "choose a message", id="transcript.up", show=False),
+        Binding("down,j", "choose(1)", "choose a message", id="transcript.down", show=False),
+        Binding("e", "edit", "edit", id="transcript.edit", tooltip="and go on from there"),
+        Binding("y", "copy_message", "copy", id="transcript.copy", tooltip="the chosen message"),
+        Binding("c", "copy_block", "copy code", id="transcript.copy_block", tooltip="block by block"),
+        Binding("v", "app.command('/versions')", "go to the version before an edit", id="transcript.versions",
+                show=False),
+    ]  # fmt: skip
 
     def __init__(self, *, id: str) -> None:  # noqa: A002
         super().__init__(id=id)
         self._page = VerticalGroup(classes="page")
         self._newest: AssistantMessage | None = None
+        self._cursor = MessageCursor()
 
     def compose(self) -> ComposeResult:
         """At least a screenful: Textual would push a shorter one to the bottom."""
@@ -200,9 +157,11 @@ class Transcript(VerticalScroll):
         """Follow the end."""
         self.anchor()
 
-    def note(self, text: str) -> None:
+    def note(self, text: str) -> Static:
         """A sentence of the app's own."""
-        self._page.mount(Static(Content(visible(text)), classes="note"))
+        note = Static(Content(visible(text)), classes="note")
+        self._page.mount(note)
+        return note
 
     def add_prompt(self, text: str) -> None:
         """A prompt was sent: whoever sends wants to see what comes."""
@@ -226,9 +185,64 @@ class Transcript(VerticalScroll):
             self._newest.remove()
             self._newest = None
 
+    def cut(self, index: int) -> None:
+        """Prompt number `index` and all below it give way."""
+        first = self._prompts()[index]
+        children = list(self._page.children)
+        for child in children[children.index(first) :]:
+            child.remove()
+        self._newest = None
+        self._cursor.choose(None)
+
+    def show(self, entries: Sequence[Entry]) -> None:
+        """Another conversation."""
+        self.clear()
+        for entry in entries:
+            self.add_prompt(entry.prompt)
+            if entry.reply is not None:
+                self.add_reply().show(entry.reply)
+
+    def on_focus(self) -> None:
+        """Keys are for a message now: the last prompt, until another is chosen."""
+        prompts = self._prompts()
+        if self._cursor.message is None and prompts:
+            self._cursor.choose(prompts[-1])
+
+    def on_blur(self) -> None:
+        """Nothing is chosen any more."""
+        self._cursor.choose(None)
+
+    def action_choose(self, by: int) -> None:
+        """The message above or below."""
+        self.restore()
+        self.release_anchor()
+        self._cursor.move(list(self._page.query_children(Message)), by)
+
+    def action_edit(self) -> None:
+        """The chosen prompt, or the one that the chosen reply answers."""
+        messages = list(self._page.query_children(Message))
+        if self._cursor.message in messages:
+            up_to = messages[: messages.index(self._cursor.message) + 1]
+            number = sum(isinstance(message, UserMessage) for message in up_to)
+            self.app.action_command(f"/edit {number}")  # type: ignore[attr-defined]
+
+    def action_copy_message(self) -> None:
+        """All of the chosen message."""
+        if self._cursor.message is not None:
+            self.app.copy_text(self._cursor.message.source)  # type: ignore[attr-defined]
+
+    def action_copy_block(self) -> None:
+        """The next code block of the chosen message."""
+        block = self._cursor.next_block()
+        if block is None:
+            self.app.say("The chosen message has no code block.")  # type: ignore[attr-defined]
+        else:
+            self.app.copy_text(block)  # type: ignore[attr-defined]
+
     def clear(self) -> None:
         """Back to an empty page."""
         self._newest = None
+        self._cursor.choose(None)
         self._page.remove_children()
         self.anchor()
 
@@ -253,6 +267,9 @@ class Transcript(VerticalScroll):
     def on_resize(self) -> None:
         """Other widths, other heights: what is left out would keep the wrong place."""
         self.restore()
+
+    def _prompts(self) -> list[UserMessage]:
+        return list(self._page.query_children(UserMessage))
 
     def _containers(self) -> list[Widget]:
         return [self._page, *([self._newest.text_widget] if self._newest else [])]

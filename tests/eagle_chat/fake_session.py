@@ -3,8 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
+from eagle_chat.choices import Choices
+from eagle_chat.conversation import Turn
+from eagle_chat.errors import UsageError
 from eagle_chat.events import Event, Finished, Loading, Prefill, RoundDone, SessionInfo, Started
 from eagle_chat.records import Dropped, RoundRecord, TreeRecord
 from eagle_chat.summary import STOPPED_BY_USER
@@ -26,7 +30,7 @@ SKY = (
     "its short waves are sent in every direction much more often than the long ones, so blue light "
     "reaches the eye from all over the sky."
 )
-ROUND_MS = {"eagle2": (4.0, 21.0, 1.5), "none": (0.0, 18.0, 0.5), "pld": (1.0, 21.0, 0.5)}
+ROUND_MS = {"eagle2": (4.0, 21.0, 1.5), "pld": (0.1, 20.0, 1.5), "none": (0.0, 18.0, 0.5)}
 
 
 class FakeSession:
@@ -52,10 +56,15 @@ class FakeSession:
         self.seeds: list[int] = []
         self.new_chats = 0
         self.messages: list[dict[str, str]] = []
+        self.choices = Choices(method=info.method)
+        self.methods = ("none", info.method, "pld")
+        self.restored: list[list[str]] = []  # prompts of every conversation that was put in place
+        self.closed = False
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         self.asked.append(prompt)
         self.messages = [*self.messages, {"role": "user", "content": prompt}]
+        seed = self.choices.seed if seed is None else seed
         return self._run(self.text, self._next_seed(seed), self.info.method, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
@@ -72,6 +81,19 @@ class FakeSession:
     def restore(self, messages: Sequence[dict[str, str]]) -> None:
         self.messages = list(messages)
 
+    def change(self, choices: Choices) -> None:
+        if choices.nodes == 1000:
+            raise UsageError("nodes 1000 is more than the 36 candidates that depth 3 and beam 4 draw")
+        self.choices = choices
+        tree = {"nodes": 0, "depth": 0, "beam": 0} if choices.method == "none" else choices.tree
+        self.info = replace(self.info, method=choices.method, temperature=choices.temperature, **tree)
+
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        self.restored.append([turn.prompt for turn in turns])
+
+    def close(self) -> None:
+        self.closed = True
+
     def _next_seed(self, seed: int | None) -> int:
         self.seeds.append(1234 + len(self.seeds) if seed is None else seed)
         return self.seeds[-1]
@@ -81,7 +103,7 @@ class FakeSession:
     ) -> Iterator[Event]:
         answered = [message["role"] for message in self.messages[-1:]] == ["assistant"]
         asked = self.messages[:-1] if answered else self.messages
-        yield Started(asked[-1]["content"] if asked else "", method, seed, again, asked)
+        yield Started(asked[-1]["content"] if asked else "", method, seed, again, asked, self.choices)
         yield Prefill(24, 24)
         done: list[RoundRecord] = []
         for words in _rounds(text, 1 if method == "none" else 3):

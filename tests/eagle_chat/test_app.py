@@ -78,7 +78,7 @@ def test_help_lists_the_keys_and_the_definitions() -> None:
     """Catches a help page that does not open from the prompt, or forgets a key."""
 
     async def test() -> None:
-        async with chat(FakeSession(), size=(120, 80)) as (app, pilot):
+        async with chat(FakeSession(), size=(120, 150)) as (app, pilot):
             await pilot.press("f1")
             await pilot.pause()
             assert isinstance(app.screen, HelpScreen)

@@ -187,3 +187,25 @@ def test_an_exception_in_the_middle_of_a_reply() -> None:
             assert replies(app)[1] == SKY
 
     run(test)
+
+
+def test_a_reply_that_failed_is_asked_for_again() -> None:
+    """Catches another reply to the prompt before it, which is the last the session knows of."""
+
+    async def test() -> None:
+        session = FakeSession()
+        async with chat(session) as (app, pilot):
+            await send(app, pilot, "one")
+            await reply_over(app, pilot)
+            session.fail_at = 2
+            await send(app, pilot, "two")
+            await reply_over(app, pilot)
+            session.fail_at = None
+            await pilot.press("f5")
+            await wait_until(lambda: len(session.asked) == 3)
+            await reply_over(app, pilot)
+            assert session.asked == ["one", "two", "two"]
+            assert prompts(app) == ["one", "two"]
+            assert replies(app) == [SKY, SKY]
+
+    run(test)

@@ -4,16 +4,73 @@ from importlib.resources import files
 
 import pytest
 
-from eagle_chat.catalogue import catalogue, entry, entry_for
+from eagle_chat.catalogue import best_method, catalogue, entry, entry_for, instruct_of
 from eagle_chat.errors import EXIT_USAGE, UsageError
+from eagle_chat.options import WITH_HEAD
+
+PROMISED = {
+    "vicuna-7b", "vicuna-13b", "vicuna-33b", "llama2-7b-chat", "llama2-13b-chat", "llama2-70b-chat",
+    "llama3-8b", "llama3-70b", "llama3.1-8b", "llama3.3-70b", "deepseek-r1-distill-llama-8b", "mixtral-8x7b",
+    "qwen2-7b", "qwen2-72b", "qwen2.5-14b", "qwen3-1.7b", "qwen3-4b", "qwen3-8b", "qwen3-14b",
+    "qwen3-30b-a3b", "qwen3-32b", "smollm2-135m",
+}  # fmt: skip
 
 
 def test_every_entry_is_complete():
-    """Catches a target that is no hub id, and a packaged head that was not shipped."""
+    """Catches a target that is no hub id, a head of no method, and a packaged head that was not shipped."""
+    assert set(catalogue()) >= PROMISED
     for one in catalogue().values():
         assert one.target.count("/") == 1
+        assert one.family
+        assert one.licence
+        assert one.context >= 2048
+        assert one.heads
+        assert set(one.heads) <= {method.value for method in WITH_HEAD}
         for head in one.heads.values():
             assert "/" in head or files("eagle_chat").joinpath("heads", head, "model.safetensors").is_file()
+
+
+def test_numbers_are_consistent():
+    """Catches a mistyped size: what the shape adds up to is what was published, and heads divide evenly."""
+    for one in catalogue().values():
+        shape = one.shape
+        assert shape.parameters == pytest.approx(one.parameters, rel=0.02), one.alias
+        assert shape.heads % shape.kv_heads == 0
+        assert shape.head_dim % 2 == 0
+
+
+def test_every_head_and_target_is_named_once():
+    """Catches an entry that was copied and not changed: hub ids lead back to their alias."""
+    for names in (
+        [one.target for one in catalogue().values()],
+        [head for one in catalogue().values() for head in one.heads.values()],
+    ):
+        assert len(names) == len(set(names))
+
+
+def test_published_trees_can_be_drawn():
+    """Catches a tree for a method without a head, and sizes that no tree can have."""
+    from engine import check_tree_size
+
+    for one in catalogue().values():
+        assert set(one.trees) == (set() if one.embedded else set(one.heads))
+        for size in one.trees.values():
+            check_tree_size(*size)
+
+
+def test_the_newer_head_is_preferred():
+    """Catches a target whose only published head is for EAGLE-3 being drafted by prompt lookup."""
+    assert best_method(None, "qwen3-8b") == "eagle3"
+    assert best_method(None, "llama3-8b") == "eagle2"
+    assert best_method("llama3.1-8b", "somewhere/else") == "eagle3"
+    assert best_method("some/head", "qwen3-8b") == "eagle2"
+
+
+def test_base_models_lead_to_those_that_chat():
+    """Catches advice that leaves the user searching for the instruct model's name."""
+    assert instruct_of("meta-llama/Meta-Llama-3-8B") == "llama3-8b"
+    assert instruct_of("meta-llama/Llama-2-13b-hf") == "llama2-13b-chat"
+    assert instruct_of("somebody/else") is None
 
 
 def test_default_model_is_embedded_and_has_a_head():

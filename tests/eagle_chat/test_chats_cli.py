@@ -95,7 +95,7 @@ def test_deleting(library: Library, command: Command) -> None:
 
 def test_deleting_asks(library: Library, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches a no that deletes all the same."""
-    monkeypatch.setattr("eagle_chat.chats_cli.is_terminal", lambda stream: True)
+    monkeypatch.setattr("eagle_chat.asking.is_terminal", lambda stream: True)
     for answer, code, left in ((b"n\n", 1, 2), (b"", 130, 2), (b"y\n", 0, 1)):
         ran = command("chats", "delete", "last", stdin=answer)
         assert (ran.code, len(library.all()[0])) == (code, left)

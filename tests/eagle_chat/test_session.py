@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
+import torch
 
 from eagle_chat import events
-from eagle_chat.errors import UsageError
+from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.loading import load_session
 from eagle_chat.options import Dtype, Options
 from eagle_chat.session import ChatSession
@@ -300,4 +302,33 @@ def test_exception_in_a_reply_leaves_the_session_usable(session, monkeypatch, fa
         with pytest.raises(RuntimeError, match="out of memory"):
             ask(session, "Broken")
     assert finished(ask(session, "Two")).summary["tokens"] == expected[1]
+    assert "Broken" not in conversation(session)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."),
+        MemoryError(),
+    ],
+    ids=["cuda", "cpu", "python"],
+)
+def test_running_out_of_memory_ends_the_reply_and_keeps_the_chat(session, monkeypatch, error):
+    """Catches a chat that is lost to one long reply, or is told about an allocator."""
+    ask(session, "One")
+    before = session.engine.generate
+
+    def generate(*args, **kwargs):
+        reply = before(*args, **kwargs)
+        yield from itertools.islice(reply, 3)
+        reply.throw(error)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(session.engine, "generate", generate)
+        with pytest.raises(EagleChatError, match=r"memory on cpu ran out after \d+ tokens.*start a new chat"):
+            ask(session, "Broken")
+    reply = finished(ask(session, "Two"))
+    assert reply.text
+    assert "One" in conversation(session)
     assert "Broken" not in conversation(session)

@@ -36,6 +36,7 @@ def in_terminal(
     terminal, theirs = pty.openpty()
     environment = os.environ | {
         "EAGLE_CHAT_LOG_DIR": str(folder),
+        "XDG_DATA_HOME": str(folder),
         "TERM": "xterm-256color",
         "COLUMNS": "100",
         "LINES": "30",
@@ -92,3 +93,18 @@ def test_descriptors_are_restored(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert (os.fstat(2).st_ino, os.fstat(2).st_dev) == (before.st_ino, before.st_dev)
     assert sys.__stderr__ is drawn_on
     assert path.read_text() == "inside"
+
+
+def test_an_editor_gets_the_terminal_and_gives_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Catches an editor that draws over the app or into the log, and an app that does not come back."""
+    script = tmp_path / "editor.py"
+    script.write_text("import sys; print('an editor'); open(sys.argv[1], 'w').write('asked outside')")
+    monkeypatch.setenv("EDITOR", f"'{sys.executable}' '{script}'")
+    monkeypatch.delenv("VISUAL", raising=False)
+    keys = [("ready", b"\x07"), ("asked outside", b"\r"), ("tok/s · τ", b"\x11")]
+    code, output = in_terminal(tmp_path, keys=keys)
+    assert code == 0
+    assert "an editor" in output
+    assert "tok/s · τ" in output

@@ -185,6 +185,12 @@ def test_no_template_is_a_usage_error():
         Prompts(byte_level(template=None), "owner/base")
 
 
+def test_base_model_of_a_known_chat_model_leads_to_it():
+    """Catches 16 GB of a model that cannot chat, and no word about its sibling that can."""
+    with pytest.raises(UsageError, match=r"no chat model: choose llama3-8b$"):
+        Prompts(byte_level(template=None), "meta-llama/Meta-Llama-3-8B")
+
+
 def test_template_that_refuses_is_a_usage_error():
     """Catches Jinja's traceback where a model takes no system prompt, as Gemma's template says."""
     prompts = Prompts(byte_level("{{ raise_exception('System role not supported') }}"), "it")

@@ -2,12 +2,15 @@
 
 import threading
 import time
+from dataclasses import replace
 
+from eagle_chat.choices import Choices
+from eagle_chat.conversation import Turn
 from eagle_chat.errors import EXIT_USAGE, EagleChatError, UsageError
-from eagle_chat.events import Event, Failed, Finished, Loading, Ready, RoundDone, Started
+from eagle_chat.events import Changed, Event, Failed, Finished, Loading, Ready, Refused, RoundDone, Started
 from eagle_chat.summary import STOPPED_BY_USER
-from eagle_chat.worker import Worker
-from tests.eagle_chat.fake_session import SKY, FakeSession, factory
+from eagle_chat.worker import Replacement, Worker
+from tests.eagle_chat.fake_session import INFO, SKY, FakeSession, factory
 
 
 def wait_for(worker: Worker, kind: type, seconds: float = 5.0) -> list[Event]:
@@ -174,4 +177,59 @@ def test_known_errors_keep_their_sentence() -> None:
     worker = started(session)
     worker.ask("one")
     assert wait_for(worker, Failed)[-1].message.startswith("The conversation is longer")
+    ended(worker)
+
+
+def switched(replacement: Replacement, old: FakeSession, turns: list[Turn]) -> list[Event]:
+    """What a worker with `old` tells when it is given another model."""
+    worker = started(old)
+    worker.switch(replacement, turns)
+    events = wait_for(worker, Ready)
+    ended(worker)
+    return events
+
+
+def test_another_model_takes_over() -> None:
+    """Catches an old model that stays in memory, and a new one that knows nothing of the conversation."""
+    old, new = FakeSession(), FakeSession(info=replace(INFO, model="llama3-8b"))
+    events = switched(Replacement(lambda progress: None, factory(new)), old, [Turn("one", "reply")])
+    assert [event.info.model for event in events if isinstance(event, Ready)] == ["llama3-8b"]
+    assert old.closed
+    assert new.restored == [["one"]]
+
+
+def test_a_model_that_does_not_load_leaves_the_one_before() -> None:
+    """Catches a failure while loading that leaves no model, other settings or another conversation."""
+    old = FakeSession()
+    old.choices = replace(old.choices, temperature=0.7)
+
+    def load(progress: object) -> FakeSession:
+        old.choices = Choices(method="eagle2")  # as it is when it is loaded anew
+        raise EagleChatError("The weights are damaged.")
+
+    events = switched(Replacement(lambda progress: None, load), old, [Turn("one", "reply")])
+    refused = next(event for event in events if isinstance(event, Refused))
+    assert refused.message == "The weights are damaged; smollm2-135m stays."
+    assert old.choices.temperature == 0.7
+    assert old.restored == [["one"]]
+
+
+def test_a_setting_that_waits_does_not_take_a_stop() -> None:
+    """Catches a reply that cannot be stopped before it begins because a setting was changed after it."""
+    loaded = threading.Event()
+    session = FakeSession()
+
+    def slow(progress: object) -> FakeSession:
+        loaded.wait(5)
+        return session
+
+    worker = Worker(slow)
+    worker.start()
+    worker.ask("one")
+    worker.change(replace(session.choices, temperature=0.5))
+    worker.stop()
+    loaded.set()
+    wait_for(worker, Changed)
+    events = wait_for(worker, Finished)
+    assert next(event for event in events if isinstance(event, Finished)).text == ""
     ended(worker)

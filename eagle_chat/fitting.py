@@ -1,0 +1,162 @@
+"""Whether a model fits, before it is fetched or loaded: what it needs, what is free, and what would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from eagle_chat.catalogue import best_method, catalogue
+from eagle_chat.errors import UsageError
+from eagle_chat.hardware import free_memory, gpus, processor_has_bf16, torch_build
+from eagle_chat.memory_need import Model, Need, Placing, need
+from eagle_chat.model_facts import known_model
+from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.sizes import in_words
+
+if TYPE_CHECKING:
+    import torch
+
+CONVERSATION = 2048  # tokens that must have room, or fewer where the context ends before
+LONG = 8192  # tokens; shorter conversations than this are worth a word
+QUANTS = ("none", "int8", "nf4")
+NAMES = {2: "16 bit", 4: "fp32"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a target would be."""
+
+    placing: Placing
+    free: int
+    name: str  # for people
+
+    @property
+    def formats(self) -> dict[str, Placing]:
+        """The ways of holding weights here, the largest first, by what `--dtype` and `--quant` call them."""
+        full = "bf16" if self.placing.itemsize == 2 else "fp32"
+        ways = QUANTS if self.placing.kind in ("cuda", "cpu") else QUANTS[:1]
+        return {full if way == "none" else way: replace(self.placing, quant=way) for way in ways}
+
+    def held(self, placing: Placing) -> Place:
+        """The same place, with weights held in another way."""
+        return replace(self, placing=placing)
+
+
+def this_machine() -> Place | None:
+    """The first GPU that PyTorch is built for, else main memory; without importing torch.
+
+    None where nobody tells how much is free.
+    """
+    build = torch_build()
+    for gpu in gpus() if build is not None and build.cuda else ():
+        return Place(Placing("cuda", 2), gpu.free, gpu.name)
+    free = free_memory()
+    itemsize = 2 if processor_has_bf16() else 4
+    return None if free is None else Place(Placing("cpu", itemsize), free, "main memory")
+
+
+def place_on(device: torch.device, dtype: torch.dtype, quant: str) -> Place | None:
+    """A device that PyTorch can use."""
+    import torch
+
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
+    name = "main memory" if device.type == "cpu" else str(device)
+    return None if free is None else Place(Placing(device.type, dtype.itemsize, quant), free, name)
+
+
+def check_fit(options: Options, place: Place | None) -> list[str]:
+    """A note where it only just fits; UsageError, with a table and what would fit, for what does not."""
+    model = None if options.force or place is None else known_model(options.model)
+    if model is None or place is None:
+        return []
+    needed, tokens = need(model, place.placing, _beside(options, model)), tokens_for(model)
+    if needed.total(tokens) > place.free:
+        raise UsageError(_refusal(options, model, place, needed, tokens))
+    if place.placing.kind != "cpu":
+        _check_way_through(options.model, needed, place)
+    room = (place.free - needed.total(0)) // needed.token
+    if room >= min(LONG, model.context or LONG):
+        return []
+    return [
+        f"Beside {options.model} there is room for a conversation of about {room:,} tokens ({place.name})."
+    ]
+
+
+def fits(model: Model, method: str | None, place: Place, placing: Placing) -> bool:
+    """With the head of `method`, and a conversation."""
+    head = model.shape.head_parameters(method) if method else 0
+    return need(model, placing, head).total(tokens_for(model)) <= place.free
+
+
+def _check_way_through(name: str, needed: Need, place: Place) -> None:
+    """transformers reads the weights into main memory, and only then moves them."""
+    free = free_memory()
+    if free is not None and place.placing.quant == "none" and needed.weights > free:
+        raise UsageError(
+            f"{name} fits on {place.name}, but its weights ({in_words(needed.weights)}) pass through main "
+            f"memory, where {in_words(free)} are free: close other programs, choose a smaller model, or try "
+            "with --force"
+        )
+
+
+def _beside(options: Options, model: Model) -> int:
+    """About the parameters of what drafts."""
+    method = options.method or Method(best_method(options.head, options.model))
+    if method in WITH_HEAD:
+        return model.shape.head_parameters(method.value)
+    if method is Method.DRAFT_MODEL and options.head:
+        small = known_model(options.head)
+        return small.parameters if small is not None else 0
+    return 0
+
+
+def tokens_for(model: Model) -> int:
+    """The conversation that must have room."""
+    return min(CONVERSATION, model.context or CONVERSATION)
+
+
+def _refusal(options: Options, model: Model, place: Place, needed: Need, tokens: int) -> str:
+    quant = place.placing.quant
+    held = quant if quant != "none" else NAMES.get(place.placing.itemsize, "")
+    rows = [
+        (f"weights, {held}", needed.weights),
+        ("draft head" if options.method is not Method.DRAFT_MODEL else "draft model", needed.head),
+        (f"conversation of {tokens:,} tokens", tokens * needed.token),
+        ("activations and libraries", needed.work),
+    ]
+    lines = [f"  {what:34}{in_words(size):>9}" for what, size in rows if size]
+    return "\n".join(
+        (
+            f"{options.model} needs about {in_words(needed.total(tokens))}, and {in_words(place.free)} are "
+            f"free ({place.name}):",
+            *lines,
+            f"{_advice(options, model, place)}; --force tries anyway",
+        )
+    )
+
+
+def _advice(options: Options, model: Model, place: Place) -> str:
+    ways = [*_smaller_formats(options, model, place), *_smaller_models(model, place)]
+    return "what fits: " + ", or ".join(ways) if ways else "nothing in the catalogue fits: free some memory"
+
+
+def _smaller_formats(options: Options, model: Model, place: Place) -> Iterator[str]:
+    head = _beside(options, model)
+    for name, placing in place.formats.items():
+        now = place.placing.quant
+        if placing.quant in ("none", now) or QUANTS.index(placing.quant) < QUANTS.index(now):
+            continue
+        total = need(model, placing, head).total(tokens_for(model))
+        if total <= place.free:
+            yield f"--quant {name} ({in_words(total)})"
+            return
+
+
+def _smaller_models(model: Model, place: Place) -> Iterator[str]:
+    """The largest of the catalogue that fits in the same way."""
+    for entry in sorted(catalogue().values(), key=lambda entry: -entry.parameters):
+        other, method = Model(entry.shape, entry.parameters, entry.context), best_method(None, entry.alias)
+        if other.parameters < model.parameters and fits(other, method, place, place.placing):
+            yield f"--model {entry.alias}"
+            return

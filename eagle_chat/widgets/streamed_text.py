@@ -1,0 +1,75 @@
+"""A text that streams in: cheap to show while it grows, real Markdown when it is complete."""
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from textual.containers import VerticalGroup
+from textual.widgets import Markdown, Static
+
+from eagle_chat.widgets.folding_away import show_all
+from eagle_chat.widgets.light_markdown import light_markdown
+
+PIECE = 1500  # characters after which the next line starts a new widget
+
+
+def chat_parser() -> MarkdownIt:
+    """Markdown as chats mean it: HTML and link definitions are text, line breaks and indents stay."""
+    # Textual drops HTML tokens and reference definitions: what a model wrote in them would vanish
+    parser = MarkdownIt("gfm-like", {"html": False}).disable("reference")
+    parser.inline.ruler.at("newline", _line_break)
+    return parser
+
+
+def _line_break(state: StateInline, silent: bool) -> bool:
+    """A line break stays one, and the spaces after it stay: models write code without fences, too."""
+    if state.src[state.pos] != "\n":
+        return False
+    line = state.src[state.pos + 1 :]
+    indent = len(line) - len(line.lstrip(" "))
+    if not silent:
+        state.pending = state.pending.rstrip(" ")
+        state.push("hardbreak", "br", 0)
+        for _ in range(indent):  # one token each, kept apart: runs of spaces in a token shrink to one
+            state.push("text", "", 0).content = " "
+            state.push("indent", "", 0)
+    state.pos += 1 + indent
+    return True
+
+
+class StreamedText(VerticalGroup):
+    """A text that grows: pieces of light Markdown first, real Markdown when it is complete."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.source = ""
+        self.idle = True
+        self._tail = ""  # what the last piece shows
+        self._in_fence = False  # where the last piece begins
+        self._piece: Static | None = None
+
+    def write(self, text: str) -> None:
+        """Add `text`."""
+        self.source += text
+        self._tail += text
+        content, in_fence = light_markdown(self._tail, self._in_fence)
+        if self._piece is None:
+            self._piece = Static(content, classes="piece")
+            self.mount(self._piece)
+        else:
+            self._piece.update(content)
+        if len(self._tail) > PIECE and self._tail.endswith("\n"):
+            self._piece.update(content[:-1])
+            self._piece, self._tail, self._in_fence = None, "", in_fence
+
+    def finish(self, whole: str) -> None:
+        """Show exactly `whole`, as real Markdown."""
+        self.source = whole
+        self.idle = False
+        self.call_later(self._replace_pieces, whole)
+
+    async def _replace_pieces(self, whole: str) -> None:
+        pieces = self.query(".piece")
+        with self.app.batch_update():
+            await self.mount(Markdown(whole, parser_factory=chat_parser))
+            await pieces.remove()
+            show_all(self)
+        self.idle = True
