@@ -11,7 +11,9 @@ from textual.widgets import Static
 from eagle_chat.app import EagleChatApp
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
+from eagle_chat.documents import html
 from eagle_chat.events import RoundDone
+from eagle_chat.pictures import colours
 from eagle_chat.screens.conversations import ConversationsScreen
 from tests.eagle_chat.app_pilot import (
     chat,
@@ -276,5 +278,26 @@ def test_the_list_waits_for_the_reply(library: Library) -> None:
             assert "Wait for the reply" in str(app.chat.prompt_bar.border_title)
             pace.release(100)
             await reply_over(app, pilot)
+
+    run(test)
+
+
+def test_a_resumed_reply_is_kept_by_an_export(library: Library) -> None:
+    """Catches a page without what was said earlier, and a reply that h empties: its rounds are not known."""
+    hold(library, "Name a river", text="The <Rhône>.")
+
+    async def test() -> None:
+        resumed = library.all()[0][0]
+        async with chat(FakeSession("Because."), recorder=Recorder(library), resume=resumed) as (app, pilot):
+            await send(app, pilot, "Why?")
+            await reply_over(app, pilot)
+            model, turns = app.written()
+            assert [turn.text for turn in turns] == ["The <Rhône>.", "Because."]
+            page = html(turns, model, colours())
+            assert page.count("The &lt;Rhône&gt;.") == 1
+            await pilot.press("tab", "h")
+            await pilot.pause()
+            assert replies(app)[0] == "The <Rhône>."
+            assert "Rhône" in picture(app)
 
     run(test)
