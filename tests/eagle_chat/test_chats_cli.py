@@ -130,7 +130,7 @@ def test_resume_opens_the_chat_with_it(
     """Catches options that do not reach the app."""
     opened: list[tuple[str, bool]] = []
 
-    def run_app(make_session, *, theme, title, recorder, resume, look):  # type: ignore[no-untyped-def]
+    def run_app(make_session, *, recorder, resume, **_):  # type: ignore[no-untyped-def]
         opened.append((resume.title, recorder.saves))
         return 0
 
