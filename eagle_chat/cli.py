@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from eagle_chat import __version__, config_command
 from eagle_chat.chats_cli import chats, resume_the_last
+from eagle_chat.cli_studying import studying
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
@@ -257,3 +258,4 @@ def train(  # noqa: PLR0913 - one for each option
 
 
 cli.add_typer(watching)
+cli.add_typer(studying)
