@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from eagle_chat.study.asking import Answer, Pairs
-from eagle_chat.study.chart import Drawing, Mark, Panel, Series, number
+from eagle_chat.study.chart import Drawing, Mark, Panel, Series, counted, number
 from eagle_chat.study.fixed_tree import fixed_tree
 from eagle_chat.study.lab import Lab
 from eagle_chat.study.numbers import difference_interval, tau
@@ -14,8 +14,8 @@ from engine import Ablation, Drafter, Eagle, Eagle2
 FULL, EAGLE = "eagle2", "eagle"
 PARTS = {
     FULL: Ablation(),
-    "no value": Ablation(value=False),
-    "no rerank": Ablation(rerank=False),
+    "no-value": Ablation(value=False),
+    "no-rerank": Ablation(rerank=False),
     "neither": Ablation(value=False, rerank=False),
 }
 FEW_QUESTIONS = 20
@@ -69,10 +69,12 @@ class AblationFigure:
         )
         heads = ("variant", *(f"τ {task}" for task in tasks), "τ", "difference", "95 %", "rounds", "tokens")
         rows = tuple(_row(name, one) for name, one in found.items())
-        return Drawing(panels, heads, rows, f"fewer than {FEW_QUESTIONS} questions", self._notes())
+        return Drawing(
+            panels, heads, rows, f"fewer than {FEW_QUESTIONS} questions", self._notes(), narrowest=48
+        )
 
     def as_json(self) -> dict[str, Any]:
-        """The keys `variants`, by name, and `paired_questions`."""
+        """The keys `variants`, by name; `paired_questions`; `parted_questions`, which had other texts."""
         return {
             "variants": {name: self._variant(name) for name in self._drafters},
             "paired_questions": len(self._pairs.complete),
@@ -82,14 +84,16 @@ class AblationFigure:
     def _variant(self, name: str) -> dict[str, Any]:
         own, full = self._pairs.by_task(name), self._pairs.by_task(FULL)
         ours, best = tau(own.values()), tau(full.values())
-        is_other = name != FULL and ours is not None and best is not None
+        difference = None
+        if name != FULL and ours is not None and best is not None:
+            difference = ours - best
         together = {task: list(zip(own[task], full[task], strict=True)) for task in own}
         every = [tally for tallies in own.values() for tally in tallies]
         return {
             "tau": ours,
             "tasks": {task: tau([tallies]) for task, tallies in own.items()},
-            "difference": ours - best if is_other and ours is not None and best is not None else None,
-            "interval": difference_interval(together) if is_other else None,
+            "difference": difference,
+            "interval": None if difference is None else difference_interval(together),
             "rounds": sum(rounds for _, rounds in every),
             "tokens": sum(tokens for tokens, _ in every),
         }
@@ -102,8 +106,8 @@ class AblationFigure:
             else ""
         )
         notes = [
-            f"{questions} questions answered by all. Intervals are of the difference over the same questions "
-            f"(bootstrap); they want two questions of each task.{few}",
+            f"{counted(questions, 'question')} answered by all. Intervals are of the difference over "
+            f"the same questions (bootstrap); they want two questions of each task.{few}",
             self._pairs.note(),
             PAPER,
         ]

@@ -1,4 +1,4 @@
-"""Confidence against acceptance (the EAGLE-2 paper's figure 6): what the tree's growth rests on."""
+"""Confidence against acceptance: that they agree is what EAGLE-2's trees rest on."""
 
 from __future__ import annotations
 

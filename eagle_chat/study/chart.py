@@ -76,6 +76,7 @@ class Drawing:
     few: str  # what hollow marks stand for
     notes: tuple[str, ...] = ()
     beside: int = 2  # panels that stand side by side where there is room
+    narrowest: int = 26  # cells that a panel needs for its labels
 
     @property
     def names(self) -> list[str]:
@@ -101,3 +102,8 @@ def number(value: float | None, digits: int = 2) -> str:
 def share(part: float, of: int) -> str:
     """A share with a tilde where few stand behind it."""
     return f"{'~' if of < FEW else ''}{part / of:.2f}" if of else "–"
+
+
+def counted(count: int, noun: str) -> str:
+    """`1 question`, `2 questions`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from eagle_chat.session import ChatSession
     from engine.drafters.draft_head import DraftHead
 
-WARM_TOKENS = 8
+WARM_TOKENS = 6
 
 
 @dataclass(frozen=True)

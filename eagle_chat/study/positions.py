@@ -7,7 +7,7 @@ from typing import Any
 
 from eagle_chat.evaluation import tested_nodes
 from eagle_chat.study.asking import Answer
-from eagle_chat.study.chart import FEW, FEW_TESTED, Drawing, Mark, Panel, Series, number, share
+from eagle_chat.study.chart import FEW, FEW_TESTED, Drawing, Mark, Panel, Series, counted, number, share
 from eagle_chat.study.fixed_tree import fixed_tree
 from eagle_chat.study.lab import Lab
 from eagle_chat.study.numbers import quartiles, times_chance
@@ -73,7 +73,7 @@ class PositionsFigure:
         )
         heads = ("position", "tested", "accepted", "25 %", "50 %", "75 %", "× chance", *tasks)
         rows = tuple(self._row(path) for path in self._counts)
-        return Drawing(panels, heads, rows, FEW_TESTED, self._notes())
+        return Drawing(panels, heads, rows, FEW_TESTED, self._notes(), narrowest=48)
 
     def as_json(self) -> dict[str, Any]:
         """The key `positions`, a list."""
@@ -108,8 +108,8 @@ class PositionsFigure:
 
     def _notes(self) -> tuple[str, ...]:
         return (
-            f"Tested nodes only: those whose parent was accepted. {len(self._tasks)} questions; quartiles, "
-            f"drawn as lines, are over questions that tested a position {ENOUGH} times or more.",
+            f"Tested nodes only: those whose parent was accepted. {counted(len(self._tasks), 'question')}; "
+            f"quartiles, drawn as lines, are over questions that tested a position {ENOUGH} times or more.",
             "× chance: how far the questions' shares spread; about 1 where context made no difference.",
         )
 

@@ -16,6 +16,7 @@ from eagle_chat.options import WITH_HEAD, Method, Options
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
 from eagle_chat.study import What
+from eagle_chat.study.chart import counted
 
 if TYPE_CHECKING:
     from eagle_chat.study.asking import Figure
@@ -172,7 +173,7 @@ def _words(settings: dict[str, Any]) -> str:
         settings["device"],
         f"temperature {settings['temperature']:g}",
         f"seed {settings['seed']}",
-        f"{asked} question{'' if asked == 1 else 's'} of at most {settings['max_new_tokens']} tokens a reply",
+        f"{counted(asked, 'question')} of at most {settings['max_new_tokens']} tokens a reply",
         *(["interrupted"] if settings["interrupted"] else []),
     ]
     return " · ".join(parts)

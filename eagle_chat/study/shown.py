@@ -15,7 +15,6 @@ from rich.text import Text
 from eagle_chat.study.chart import Drawing
 from eagle_chat.study.terminal_chart import mark_of, paint, spelled, style_of
 
-NARROWEST = 30  # cells of a panel, below which fewer stand side by side
 LOWEST, HIGHEST = 8, 18  # rows of a panel
 IN_A_PIPE = 100, 40  # cells and rows of a figure, where nobody knows
 WIDE = 500  # columns for a table there, where nothing needs to be folded
@@ -61,7 +60,7 @@ def table(drawing: Drawing, ascii_only: bool) -> Table:
 
 
 def _beside(drawing: Drawing, width: int) -> int:
-    return max(1, min(drawing.beside, len(drawing.panels), width // NARROWEST))
+    return max(1, min(drawing.beside, len(drawing.panels), width // drawing.narrowest))
 
 
 def _legend(drawing: Drawing, ascii_only: bool) -> Text:

@@ -8,7 +8,7 @@ from typing import Any
 
 from eagle_chat.loading import TreeSize
 from eagle_chat.study.asking import Answer, Pairs
-from eagle_chat.study.chart import Drawing, Mark, Panel, Series, number
+from eagle_chat.study.chart import Drawing, Mark, Panel, Series, counted, number
 from eagle_chat.study.lab import Lab
 from eagle_chat.study.numbers import tau
 from engine import Costs, Drafter, NoDrafter, measure_costs
@@ -137,8 +137,8 @@ class SizeFigure:
 
     def _notes(self) -> tuple[str, ...]:
         notes = [
-            f"{len(self._pairs.complete)} questions answered by all. No tree has more nodes than are drawn. "
-            "Modelled: drafting as measured, forwards from the cost table.",
+            f"{counted(len(self._pairs.complete), 'question')} answered by all. No tree has more nodes "
+            "than are drawn. Modelled: drafting as measured, forwards from the cost table.",
             self._pairs.note(),
         ]
         return tuple(note for note in notes if note)
