@@ -54,9 +54,10 @@ def study(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Reproduce a figure of the EAGLE-2 paper on this machine, drawn live while it is measured.
 
-    All contenders answer the same questions, one right after the other; the turns of a question are one
-    conversation. The seed is 0 unless given. Ctrl+C prints what is there. Of the configuration only model,
-    head, dtype and device count here.
+    All contenders answer the same questions, one right after the other; the
+    turns of a question are one conversation. The seed is 0 unless given. Ctrl+C
+    prints what is there. Of the configuration only model, head, dtype and device
+    count here.
     """
     from eagle_chat.study.run import Job
     from eagle_chat.study.run import study as run_study
