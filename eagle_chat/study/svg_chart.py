@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil
+from textwrap import wrap
 from xml.sax.saxutils import escape
 
 from eagle_chat.study.chart import Drawing, Mark, Panel, ticks_between
 
 PLOT_WIDTH, PLOT_HEIGHT = 360, 240
-LEFT, TOP, GAP_ACROSS, GAP_DOWN = 60, 50, 80, 90
+LEFT, TOP, GAP_ACROSS, GAP_DOWN = 60, 50, 80, 70
 LINE = 18  # between rows of text
+LETTER = 6.5  # of a character, about
 COLOURS = ("#0b84a5", "#d95f02", "#6f4e7c", "#2e8b57")
 
 
@@ -20,7 +22,8 @@ def svg(drawing: Drawing, title: str) -> str:
     down = ceil(len(drawing.panels) / beside)
     width = LEFT + beside * (PLOT_WIDTH + GAP_ACROSS)
     floor = TOP + down * (PLOT_HEIGHT + GAP_DOWN)
-    height = floor + LINE * (2 + len(drawing.notes))
+    said = [line for text in (title, *drawing.notes) for line in wrap(text, int((width - LEFT) / LETTER))]
+    height = floor + LINE * (1 + len(said))
     names = drawing.names
     parts = [
         _panel(
@@ -31,7 +34,7 @@ def svg(drawing: Drawing, title: str) -> str:
         )
         for number, panel in enumerate(drawing.panels)
     ]
-    notes = [_text(LEFT, floor + LINE * (1 + row), note) for row, note in enumerate((title, *drawing.notes))]
+    notes = [_text(LEFT, floor + LINE * (1 + row), line) for row, line in enumerate(said)]
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">'
@@ -51,9 +54,13 @@ def _panel(panel: Panel, names: Sequence[str], x: float, y: float) -> str:
         _, level = at(panel.place(left, value))
         drawn.append(f'<path d="M{x} {level:.1f}h{PLOT_WIDTH}" stroke="#ddd"/>')
         drawn.append(_text(x - 6, level + 4, f"{value:.3g}", anchor="end"))
+    taken = 0.0
     for value, text in panel.ticks:
         across, _ = at(panel.place(value, low))
-        drawn.append(_text(across, y + PLOT_HEIGHT + LINE, text, anchor="middle"))
+        half = LETTER * (len(text) + 1) / 2
+        if across - half >= taken:  # as many labels as there is room for
+            drawn.append(_text(across, y + PLOT_HEIGHT + LINE, text, anchor="middle"))
+            taken = across + half
     if panel.diagonal:
         drawn.append(_line([at(panel.place(end, end)) for end in (left, right)], "#999"))
     for series in panel.series:
@@ -92,6 +99,6 @@ def _legend(names: Sequence[str], few: str, y: float) -> str:
         colour = COLOURS[place % len(COLOURS)]
         drawn.append(f'<circle cx="{x + 5:.1f}" cy="{y - 4:.1f}" r="4" fill="{colour}" stroke="{colour}"/>')
         drawn.append(_text(x + 14, y, name))
-        x += 40 + 7 * len(name)
+        x += 40 + LETTER * len(name)
     drawn.append(_text(x, y, f"hollow: {few}"))
     return "".join(drawn)
