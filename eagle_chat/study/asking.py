@@ -23,7 +23,7 @@ class Answer:
     """How one contender answered all turns of a question."""
 
     task: str
-    question: int  # its place among all
+    question: int  # its place among all, task after task
     contender: str
     records: Sequence[RoundRecord]
 
@@ -114,12 +114,15 @@ def ask_all(
 ) -> Iterator[str]:
     """Ask, and say after each reply what was done; ends early once `stop` is set.
 
-    Another contender begins at each question, so that no drift of the machine favours one of them.
+    The tasks take turns, so that whoever stops early has seen them all. Another contender begins at each
+    question, so that no drift of the machine favours one of them.
     """
-    questions = [(task.name, question) for task in tasks for question in task.questions]
+    questions = [(turn, task.name, one) for task in tasks for turn, one in enumerate(task.questions)]
+    places = sorted(range(len(questions)), key=lambda place: questions[place][0])
     for stage in figure.stages:
-        for place, (task, question) in enumerate(questions):
-            first = place % len(stage)
+        for number, place in enumerate(places):
+            _, task, question = questions[place]
+            first = number % len(stage)
             for contender in (*stage[first:], *stage[:first]):
                 # A drafter observes everything that its engine decodes, so each has an engine to itself.
                 own = session.with_drafter(session.info.method, figure.drafter(contender, place))

@@ -57,7 +57,7 @@ class PositionsFigure:
         )
         by_task = tuple(
             Series(
-                _name(path),
+                f"position {_name(path)}",
                 tuple(
                     _mark(place + 0.15 * shift, counts)
                     for place, counts in enumerate(self._within(path, task) for task in tasks)
