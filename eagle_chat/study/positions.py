@@ -103,7 +103,7 @@ class PositionsFigure:
         accepted, of = _sums(counts)
         parts = quartiles(_shares(counts)) or (None, None, None)
         by_task = [share(*_sums(self._within(path, task))) for task in self._by_task()]
-        spread = number(times_chance(list(counts.values())), 1)
+        spread = number(times_chance(list(counts.values())) if of >= FEW else None, 1)
         return _name(path), str(of), share(accepted, of), *map(number, parts), spread, *by_task
 
     def _notes(self) -> tuple[str, ...]:
