@@ -14,6 +14,7 @@ from eagle_chat import __version__, cache_command, config_command
 from eagle_chat.chats_cli import chats, resume_the_last
 from eagle_chat.cli_export import export
 from eagle_chat.cli_models import around_models
+from eagle_chat.cli_studying import studying
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
@@ -275,3 +276,4 @@ cli.command()(export)
 cli.add_typer(watching)
 cli.add_typer(around_models)
 cli.add_typer(cache_command.commands, name="cache")
+cli.add_typer(studying)

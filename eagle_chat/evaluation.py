@@ -53,6 +53,15 @@ class TaskScore:
         }
 
 
+def tested_nodes(record: RoundRecord) -> Iterator[int]:
+    """The nodes whose parent is the root or was accepted; of the others nobody knows."""
+    # A stop token ended the path before the walk did: what was accepted below it is not recorded.
+    walked = record.path if record.bonus is not None else record.path[:-1]
+    for node, parent in enumerate(record.tree.parents[1:], start=1):
+        if parent in walked:
+            yield node
+
+
 @dataclass
 class Bin:
     """Tested nodes of about the same confidence."""
@@ -64,10 +73,7 @@ class Bin:
 
 @dataclass
 class Calibration:
-    """A drafter's confidence and values beside what the target accepted.
-
-    A node was *tested* where its parent is the root or was accepted; of the others nobody knows.
-    """
+    """A drafter's confidence and values beside what the target accepted, of the nodes that were tested."""
 
     bins: list[Bin] = field(default_factory=lambda: [Bin() for _ in range(BINS)])
     rounds: int = 0
@@ -82,11 +88,9 @@ class Calibration:
         self.rounds += 1
         self.expected += math.fsum(map(math.exp, values[1:]))
         self.accepted += record.accepted
-        # A stop token ended the path before the walk did: what was accepted below it is not recorded.
-        walked = record.path if record.bonus is not None else record.path[:-1]
-        for node, parent in enumerate(record.tree.parents[1:], start=1):
-            if parent in walked:
-                self._count(math.exp(values[node] - values[parent]), node in record.path)
+        for node in tested_nodes(record):
+            parent = record.tree.parents[node]
+            self._count(math.exp(values[node] - values[parent]), node in record.path)
 
     def _count(self, confidence: float, accepted: bool) -> None:
         place = self.bins[min(int(confidence * BINS), BINS - 1)]
@@ -179,7 +183,7 @@ def measure(task: Task, session: ChatSession, score: Score, stop: threading.Even
     """
     for question in task.questions:
         session.new_chat()
-        for record in _ask(question, session, stop):
+        for record in ask(question, session, stop):
             score.add(task.name, record)
         if stop.is_set():
             return
@@ -187,7 +191,7 @@ def measure(task: Task, session: ChatSession, score: Score, stop: threading.Even
         yield
 
 
-def _ask(question: Question, session: ChatSession, stop: threading.Event) -> Iterator[RoundRecord]:
+def ask(question: Question, session: ChatSession, stop: threading.Event) -> Iterator[RoundRecord]:
     """Every round of the replies to all turns."""
     for turn in question.turns:
         try:

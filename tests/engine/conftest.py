@@ -24,6 +24,7 @@ from engine import (
     Target,
     load_eagle_head,
 )
+from engine.drafters.trimmed import trimmed
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
 from tests.engine.tiny import FAMILIES, HEADS, MODELS, make_model, perturbed, write_layout
 
@@ -69,11 +70,12 @@ def make_benches(
         target = make(model)
         folder = write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model)
         heads = [load_eagle_head(folder, target, name) for _ in range(2)]  # a cache may be shared
+        halved = trimmed(heads[0], torch.arange(0, heads[0].vocabulary, 2))
         oracle = Oracle(target.vocabulary)
         drafters = {
             "eagle2": Eagle2(heads[0], nodes=20, depth=4, beam=6),
             "eagle2-sized": Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)),
-            "eagle2-ablated": Eagle2(heads[0], 20, 4, 6, ablation=Ablation(value=False, rerank=False)),
+            "eagle2-ablated": Eagle2(halved, 20, 4, 6, ablation=Ablation(value=False, rerank=False)),
             "eagle2+pld": Grafted(
                 Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)), PromptLookup(depth=6), Costs({1: 1.0})
             ),
