@@ -59,7 +59,7 @@ class Lookahead:
                 f"not {window}, {ngram} and {candidates}"
             )
         self.window, self.ngram, self.candidates = window, ngram, candidates
-        self._pool = NgramPool(candidates)
+        self.pool = NgramPool(candidates)
         self._rows: list[list[int]] = []  # of the window; the root's place is the first of the first
         self._proposed: tuple[DraftTree, list[int]] | None = None  # and the node at each column's end
 
@@ -80,7 +80,7 @@ class Lookahead:
         for column in range(len(self._rows[0])):
             below = [row[column] for row in self._rows[1:]]
             ends.append(trie.add([*self._rows[0][1 : column + 1], *below])[-1])
-        for ngram in self._pool.after(tokens[-1]):
+        for ngram in self.pool.after(tokens[-1]):
             trie.add(ngram)
         tree = trie.tree()
         self._proposed = tree, ends
@@ -88,7 +88,7 @@ class Lookahead:
 
     def rewind(self, length: int) -> None:
         """Begin anew, as published: a reply that is made again must not live on what the first one found."""
-        self._pool, self._rows, self._proposed = NgramPool(self.candidates), [], None
+        self.pool, self._rows, self._proposed = NgramPool(self.candidates), [], None
 
     def _move_on(self, said: list[int]) -> None:
         """The window is one token further in the text, whatever number of tokens was accepted."""
@@ -96,5 +96,5 @@ class Lookahead:
             self._rows = [row[1:] for row in (*self._rows, said)]
             return
         for ngram in zip(*self._rows, said, strict=True):
-            self._pool.add(list(ngram))
+            self.pool.add(list(ngram))
         self._rows = [*self._rows[1:], said]
