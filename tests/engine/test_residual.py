@@ -26,7 +26,7 @@ from tests.engine.stubs import plain_reply, reply
 from tests.engine.tiny import make_model, perturbed
 
 SIZE, LENGTH, SEEDS = 3, 3, 1200
-P, Q = make_table(SIZE, 1.0, seed=1), make_table(SIZE, 1.5, seed=2)
+P, Q = make_table(SIZE, 1.0, seed=1), make_table(SIZE, 2.5, seed=5)
 LIMIT = 54.1  # of chi-square with 26 degrees of freedom: one in a thousand is above
 WARM = {"temperature": 0.8}
 FILTERED = {"temperature": 1.3, "top_k": 2}
