@@ -12,12 +12,12 @@ from typing import Any
 
 from eagle_chat.comparison import find_difference
 from eagle_chat.evaluation import mean
-from eagle_chat.methods import CARDS
+from eagle_chat.methods import NOT_SEED_EQUAL
 
 PLAIN = "none"
 TRANSFORMERS = "transformers"
 TRANSFORMERS_PLD = "transformers-pld"
-SAMPLED_OTHERWISE = (TRANSFORMERS, TRANSFORMERS_PLD, *(m for m, card in CARDS.items() if not card.seed_equal))
+SAMPLED_OTHERWISE = (TRANSFORMERS, TRANSFORMERS_PLD, *NOT_SEED_EQUAL)
 
 
 @dataclass(frozen=True, slots=True)

@@ -174,6 +174,7 @@ def needing(needs: Needs) -> tuple[Method, ...]:
 
 
 ALWAYS_THERE = needing(Needs.NOTHING)
+NOT_SEED_EQUAL = tuple(method for method, card in CARDS.items() if not card.seed_equal)
 
 
 def are_sized(method: Method) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -91,7 +93,9 @@ class SampledDraftModel(DraftModel):
             logits = self._extend(text[-1:])
             self._q.append(own.scores(logits, text).softmax(-1))
             text.append(own.pick(logits, text))
-        return DraftTree.chain(text[len(tokens) - 1 :])
+        tree = DraftTree.chain(text[len(tokens) - 1 :])
+        chances = [1.0, *(q[token].item() for q, token in zip(self._q, text[len(tokens) :], strict=True))]
+        return replace(tree, values=torch.tensor(chances).log().cumsum(0))
 
     def accept(
         self, tree: DraftTree, logits: Tensor, prefix: list[int], sampler: Sampler
