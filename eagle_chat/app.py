@@ -22,7 +22,7 @@ from eagle_chat.events import Failed
 from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
-from eagle_chat.options import ALWAYS_THERE
+from eagle_chat.methods import ALWAYS_THERE
 from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats

@@ -11,7 +11,8 @@ from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.catalogue import best_method
 from eagle_chat.errors import UsageError
 from eagle_chat.events import Loading
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.methods import CARDS, HEADS, Method, to_load
+from eagle_chat.options import Options
 
 if TYPE_CHECKING:
     from eagle_chat.bench_asking import Contender
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from engine import GenerationSettings
 
 METHODS = (*(method.value for method in Method), TRANSFORMERS, TRANSFORMERS_PLD)
-
-# --head can name only one of them
-_NAMED_BY_HEAD = tuple(method.value for method in (*WITH_HEAD, Method.DRAFT_MODEL))
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,7 @@ def check_methods(names: Sequence[str]) -> None:
     for name in names:
         if name not in METHODS:
             raise UsageError(f"--methods knows no {name!r}: choose from {', '.join(METHODS)}")
-    drafts = [name for name in names if name in _NAMED_BY_HEAD]
-    if len(drafts) > 1:
-        raise UsageError(
-            f"{' and '.join(drafts)} want a head or a small model each, and --head names one: leave one out"
-        )
+    to_load(names)
 
 
 def load(
@@ -55,12 +49,10 @@ def load(
     from eagle_chat.loading import load_session
     from eagle_chat.loading_target import check_drafts
 
-    method = _sized_by_options(names)
-    if method in (None, *WITH_HEAD):
-        _check_head(options, method or best_method(options.head, options.model), progress)
-    session = load_session(
-        replace(options, method=Method(method) if method else None), progress, watched=False
-    )
+    method = to_load(names) if names else None  # that --head, --nodes, --depth and --beam are for
+    if method is None or CARDS[method].needs in HEADS:
+        _check_head(options, method or Method(best_method(options.head, options.model)), progress)
+    session = load_session(replace(options, method=method), progress, watched=False)
     if not names or set(names) - {PLAIN, TRANSFORMERS, TRANSFORMERS_PLD}:
         check_drafts(session.engine.target, options.model)
     settings = replace(session.settings, seed=options.seed or 0)
@@ -68,21 +60,11 @@ def load(
     return Loaded(session, settings, _contenders(session, names, settings, progress, stop))
 
 
-def _sized_by_options(names: Sequence[str] | None) -> str | None:
-    """The method that --head, --nodes, --depth and --beam are for; None: whatever the head was made for."""
-    if names is None:
-        return None
-    for name in (*_NAMED_BY_HEAD, Method.PLD.value):
-        if name in names:
-            return name
-    return PLAIN
-
-
-def _check_head(options: Options, method: str, progress: Callable[[Loading], None]) -> None:
+def _check_head(options: Options, method: Method, progress: Callable[[Loading], None]) -> None:
     """The chat would go on with prompt lookup; a benchmark measures what it was asked for."""
     from eagle_chat.weights import find_head
 
-    if find_head(options.head, options.model, method, progress) is None:
+    if find_head(options.head, options.model, CARDS[method].needs, progress) is None:
         raise UsageError(
             f"no draft head is known for {options.model}, so {method} cannot be measured: name one with "
             "--head, or choose other --methods"

@@ -12,10 +12,12 @@ from typing import Any
 
 from eagle_chat.comparison import find_difference
 from eagle_chat.evaluation import mean
+from eagle_chat.methods import NOT_SEED_EQUAL
 
 PLAIN = "none"
 TRANSFORMERS = "transformers"
 TRANSFORMERS_PLD = "transformers-pld"
+SAMPLED_OTHERWISE = (TRANSFORMERS, TRANSFORMERS_PLD, *NOT_SEED_EQUAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +67,10 @@ class Asked:
     def is_compared(self, method: str) -> bool:
         """Whether the text should be that of plain decoding.
 
-        Sampling draws with transformers' own noise there, so its texts are others by right.
+        Sampling draws with other noise in transformers, and by the textbook's rule, so those texts are
+        others by right.
         """
-        sampled_elsewhere = self.temperature > 0 and method in (TRANSFORMERS, TRANSFORMERS_PLD)
-        return PLAIN in self.replies and not sampled_elsewhere
+        return PLAIN in self.replies and not (self.temperature > 0 and method in SAMPLED_OTHERWISE)
 
     def fork(self, method: str) -> Fork | None:
         """Where the method's reply parts from plain decoding's; None where it is the same to the end."""

@@ -167,10 +167,10 @@ def bench(  # noqa: PLR0913 - one for each option
         str | None,
         typer.Option(
             metavar="NAME,…",
-            help="What is measured: none (plain decoding), one of eagle2, eagle3 and draft-model, pld, "
-            "transformers (its generate), transformers-pld (its prompt lookup). Ratios and the comparison of "
-            "texts want none or transformers among them. Default: none, what the head was made for, "
-            "transformers.",
+            help="What is measured: methods as in --method, all of which need the same head or none (none is "
+            "plain decoding), transformers (its generate), transformers-pld (its prompt lookup). Ratios and "
+            "the comparison of texts want none or transformers among them. Default: none, what the head was "
+            "made for, transformers.",
             show_default=False,
         ),
     ] = None,
@@ -191,8 +191,8 @@ def bench(  # noqa: PLR0913 - one for each option
     compared with plain decoding's, whose replies every conversation goes on
     from: all turns of a question are asked. The seed is 0 unless given.
 
-    --nodes, --depth and --beam are for the head; beside one, prompt lookup has
-    its own length. For transformers the model is loaded a second time. Of the
+    --nodes, --depth and --beam are for the methods of the head; beside one,
+    those that need none have sizes of their own. For transformers the model is loaded a second time. Of the
     configuration only model, head, dtype and device count here.
     """
     files = [*(questions or ()), *(more or ())]

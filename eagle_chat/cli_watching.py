@@ -61,7 +61,7 @@ def race(  # noqa: PLR0913 - one for each option
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Who races: one of eagle2, eagle3 and draft-model, none (plain decoding), pld. "
+            help="Who races: two methods as in --method, of the same head or with none. "
             "Default: what the head was made for, against none.",
             show_default=False,
         ),

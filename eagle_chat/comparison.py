@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from eagle_chat.methods import NOT_SEED_EQUAL
 from eagle_chat.summary import STOPPED_BY_USER
 
 
@@ -26,6 +27,7 @@ class Verdict:
     whole: bool  # neither run was stopped
     difference: Difference | None
     speedup: float | None  # tokens per second, drafting / plain
+    by_right: bool = False  # a difference is no fault: one of them is equal in distribution alone
 
     @property
     def identical(self) -> bool:
@@ -53,6 +55,8 @@ class Verdict:
 
     def _about_text(self) -> str:
         found = self.difference
+        if found and self.by_right:
+            return "another text by right: equal in distribution, not token by token"
         if found is None:
             return f"same text ✓ {'' if self.whole else 'as far as both went, '}{self.compared} tokens"
         if found.fp32_gap is None:
@@ -67,12 +71,14 @@ def judge(
     drafted: Mapping[str, Any], plain: Mapping[str, Any], measured: Difference | None = None
 ) -> Verdict:
     """The verdict on two replies, from their summaries and, where it is known, the measured difference."""
+    runs = drafted, plain
     speeds = drafted.get("tokens_per_second"), plain.get("tokens_per_second")
     return Verdict(
         compared=min(len(drafted.get("tokens", ())), len(plain.get("tokens", ()))),
         whole=_whole(drafted, plain),
         difference=measured or find_difference(drafted, plain),
         speedup=speeds[0] / speeds[1] if speeds[0] and speeds[1] else None,
+        by_right=any(run.get("temperature") and run.get("method") in NOT_SEED_EQUAL for run in runs),
     )
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Method
-from eagle_chat.tree_sizes import TreeSize, largest_tree, tree_size
+from eagle_chat.loading_drafters import Sizes, drafter_of_head
+from eagle_chat.methods import CARDS, HEADS, Method
+from eagle_chat.options import Options
+from eagle_chat.tree_sizes import TreeSize, size_by_cost
 
 if TYPE_CHECKING:
     from engine import Drafter, Engine
@@ -15,13 +18,24 @@ if TYPE_CHECKING:
 
 def size_of(drafter: Drafter) -> tuple[TreeSize, bool]:
     """How large the drafts are now, and whether each round chooses below that."""
-    from engine import DraftModel, Eagle2, PromptLookup
+    from engine import DraftModel, Eagle, Eagle2, Grafted, Lookahead, PromptLookup
 
-    if isinstance(drafter, Eagle2):
-        return TreeSize(drafter.nodes, drafter.depth, drafter.beam), drafter.sizing is not None
-    if isinstance(drafter, (PromptLookup, DraftModel)):
-        return TreeSize(drafter.depth, drafter.depth, 1), False
-    return TreeSize(0, 0, 0), False
+    size, sized = TreeSize(0, 0, 0), False
+    match drafter:
+        case Grafted():
+            size, sized = size_of(drafter.eagle)
+        case Eagle2():
+            size, sized = TreeSize(drafter.nodes, drafter.depth, drafter.beam), drafter.sizing is not None
+        case Eagle():
+            size = TreeSize(len(drafter.paths), len(drafter.paths[-1]), 1)
+        case PromptLookup():
+            size = TreeSize(drafter.nodes, drafter.depth, drafter.candidates)
+            sized = drafter.costs is not None
+        case DraftModel():
+            size = TreeSize(drafter.depth, drafter.depth, 1)
+        case Lookahead():
+            size = TreeSize(0, drafter.ngram - 1, drafter.window)
+    return size, sized
 
 
 def resize_trees(engine: Engine, given: Mapping[str, int], model: str, prompt: list[int]) -> None:
@@ -30,29 +44,24 @@ def resize_trees(engine: Engine, given: Mapping[str, int], model: str, prompt: l
     The head stays; what was learnt of its confidences is learnt anew. Raises UsageError, and changes
     nothing, where there is no head or the sizes do not fit.
     """
-    from engine import Calibration, Eagle2, SettingsError
+    from engine import Eagle, Eagle2, Grafted, SettingsError
 
-    found = [(name, one) for name, one in engine.drafters.items() if isinstance(one, Eagle2)]
-    if not found:
+    heads = {}
+    for name, drafter in engine.drafters.items():
+        grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
+        if isinstance(grown, Eagle | Eagle2):
+            heads[Method(name)] = grown.head
+    if not heads:
         raise UsageError("nothing here grows a tree: nodes, depth and beam are for a draft head")
-    name, old = found[0]
+    method = next(method for method in heads if CARDS[method].needs in HEADS)
+    options = replace(Options(model=model), **given)  # type: ignore[arg-type]
+    sizes = Sizes(options, method, engine.target.device, by_cost=not given)
     try:
-        device = engine.target.device
-        size = tree_size(given, model, Method(name), device) if given else largest_tree(device)
-        drafter = Eagle2(old.head, size.nodes, size.depth, size.beam, Calibration(size.depth))
+        made = {
+            name.value: drafter_of_head(name, head, sizes.of(name), sizes) for name, head in heads.items()
+        }
     except SettingsError as error:
         raise UsageError(str(error)) from None
-    engine.drafters[name] = drafter
+    engine.drafters.update(made)
     if not given:
-        size_by_cost(engine, drafter, prompt)
-
-
-def size_by_cost(engine: Engine, drafter: Drafter, prompt: list[int]) -> None:
-    """Have the drafter choose its trees by what forwards cost, which is measured once."""
-    from engine import Eagle2, TreeSizing, measure_costs
-
-    assert isinstance(drafter, Eagle2)
-    if engine.costs is None:
-        engine.reset()
-        engine.costs = measure_costs(engine.target, prompt)
-    drafter.sizing = TreeSizing(engine.costs, drafter.nodes)
+        size_by_cost(engine, prompt)

@@ -83,7 +83,8 @@ def evaluate(options: Options, job: Job) -> int:
 
 
 def _load(options: Options, job: Job, narrator: Console) -> Loaded:
-    from eagle_chat.loading import load_head, load_prompt_lookup, load_session
+    from eagle_chat.loading import load_head, load_session
+    from eagle_chat.loading_drafters import load_prompt_lookup
     from eagle_chat.loading_target import check_drafts
     from eagle_chat.weights import find_head
 

@@ -10,8 +10,9 @@ from eagle_chat.catalogue import best_method, catalogue
 from eagle_chat.errors import UsageError
 from eagle_chat.hardware import free_memory, gpus, processor_has_bf16, torch_build
 from eagle_chat.memory_need import Model, Need, Placing, need
+from eagle_chat.methods import CARDS, HEADS, Method, Needs
 from eagle_chat.model_facts import known_model
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.options import Options
 from eagle_chat.sizes import in_words
 
 if TYPE_CHECKING:
@@ -103,12 +104,17 @@ def _check_way_through(name: str, needed: Need, place: Place) -> None:
 def _beside(options: Options, model: Model) -> int:
     """About the parameters of what drafts."""
     method = options.method or Method(best_method(options.head, options.model))
-    if method in WITH_HEAD:
-        return model.shape.head_parameters(method.value)
-    if method is Method.DRAFT_MODEL and options.head:
+    needs = CARDS[method].needs
+    if needs in HEADS:
+        return model.shape.head_parameters(needs.value)
+    if needs is Needs.DRAFT_MODEL and options.head:
         small = known_model(options.head)
         return small.parameters if small is not None else 0
     return 0
+
+
+def _has_draft_model(options: Options) -> bool:
+    return options.method is not None and CARDS[options.method].needs is Needs.DRAFT_MODEL
 
 
 def tokens_for(model: Model) -> int:
@@ -121,7 +127,7 @@ def _refusal(options: Options, model: Model, place: Place, needed: Need, tokens:
     held = quant if quant != "none" else NAMES.get(place.placing.itemsize, "")
     rows = [
         (f"weights, {held}", needed.weights),
-        ("draft head" if options.method is not Method.DRAFT_MODEL else "draft model", needed.head),
+        ("draft model" if _has_draft_model(options) else "draft head", needed.head),
         (f"conversation of {tokens:,} tokens", tokens * needed.token),
         ("activations and libraries", needed.work),
     ]

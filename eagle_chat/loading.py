@@ -10,22 +10,21 @@ from typing import TYPE_CHECKING
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
-from eagle_chat.drafting import size_by_cost
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.fitting import check_fit, place_on
+from eagle_chat.loading_drafters import Sizes, load_drafters, load_eagle2
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized
+from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
-from eagle_chat.tree_sizes import TreeSize, given_size, largest_tree, tree_size
+from eagle_chat.tree_sizes import given_size, size_by_cost, tree_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
-    import torch
-
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
-    from engine import Drafter, Eagle2, Engine, GenerationSettings, PromptLookup, StockTarget, Target
+    from engine import Eagle2, Engine, GenerationSettings, StockTarget, Target
 
 Progress = Callable[[Loading], None]
 
@@ -74,15 +73,8 @@ def _refuse_server(options: Options) -> None:
 def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
     """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
-        size = tree_size(given_size(options), options.model, _method_of(head, None), target.device)
-        return _eagle2(options, head, target, size)
-
-
-def load_prompt_lookup(device: torch.device) -> PromptLookup:
-    """Prompt lookup with the longest draft that suits the device."""
-    from engine import PromptLookup
-
-    return PromptLookup(tree_size({}, None, Method.PLD, device).depth)
+        size = tree_size(options, _method_of(head, None), target.device)
+        return load_eagle2(options, head, target, size)
 
 
 @contextmanager
@@ -115,17 +107,19 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    sized = sized and method in WITH_HEAD and not given_size(options)
-    size = largest_tree(device) if sized else tree_size(given_size(options), options.model, method, device)
+    sizes = Sizes(options, method, device, sized and not given_size(options) and are_sized(method))
+    size, sized = sizes.of(method), sizes.is_by_cost(method)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
     target, told = load_target(options, location, dtype, device)
     if not target.takes_trees and method is not Method.NONE:
-        method, head, sized, size = Method.NONE, None, False, TreeSize(0, 0, 0)
+        method, head, sized = Method.NONE, None, False
+        sizes = Sizes(Options(), method, device, by_cost=False)
+        size = sizes.of(method)
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
-    drafters = _drafters(options, method, size, target, head, progress)
+    drafters = load_drafters(options, sizes, target, head, progress)
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
     info = SessionInfo(
         model=options.model,
@@ -148,8 +142,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     progress(Loading("warming up"))
     prompt = prompts.encode([{"role": "user", "content": "Hello"}])
     _warm_up(engine, prompt, method)
-    if sized:
-        size_by_cost(engine, engine.drafters[method.value], prompt)
+    if sizes.by_cost:
+        size_by_cost(engine, prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
     models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
@@ -159,15 +153,14 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
 def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsLocation | None, list[str]]:
     """The method asked for or the best one that has what it needs; its head; what to tell the user."""
     method = options.method
-    if method in (Method.NONE, Method.PLD) and options.head:
+    needs = CARDS[method or Method(best_method(options.head, options.model))].needs
+    if needs is Needs.NOTHING and options.head:
         raise UsageError(f"--head has no use with --method {method}: leave one of them out")
-    if method is Method.DRAFT_MODEL and not options.head:
-        raise UsageError("--method draft-model needs the small model: name it with --head")
-    if method is not None and method not in WITH_HEAD:
+    if needs is Needs.DRAFT_MODEL and not options.head:
+        raise UsageError(f"--method {method} needs the small model: name it with --head")
+    if method is not None and needs not in HEADS:
         return method, None, []
-    head = find_head(
-        options.head, options.model, method or best_method(options.head, options.model), progress
-    )
+    head = find_head(options.head, options.model, needs.value, progress)
     if head:
         return _method_of(head, method), head, list(head.notes)
     if method is not None:
@@ -180,53 +173,16 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
 
 
 def _method_of(head: WeightsLocation, asked: Method | None) -> Method:
-    """What the head was made for, which must be what was asked for."""
+    """What was asked for, which must be something the head was made for."""
     from engine import recognise_head
 
     found = Method(recognise_head(head.folder))
-    if asked not in (None, found):
+    if asked is not None and CARDS[asked].needs is not CARDS[found].needs:
         raise UsageError(
             f"{head.name} is a head for --method {found}, not for {asked}: leave --method out, or name "
             "another head"
         )
-    return found
-
-
-def _drafters(
-    options: Options,
-    method: Method,
-    size: TreeSize,
-    target: Target,
-    head: WeightsLocation | None,
-    progress: Progress,
-) -> dict[str, Drafter]:
-    """The method's own, and prompt lookup, which needs nothing of its own and so can be compared with."""
-    from engine import DraftModel, PromptLookup, load_model, make_target
-
-    if not target.takes_trees:
-        return {}
-    own: dict[str, Drafter] = {}
-    if method in WITH_HEAD:
-        assert head is not None
-        own[method.value] = _eagle2(options, head, target, size)
-    elif method is Method.PLD:
-        own[method.value] = PromptLookup(size.depth)
-    elif method is Method.DRAFT_MODEL:
-        assert options.head is not None
-        location = find_target(options.head, progress)
-        progress(Loading(f"loading {location.name}"))
-        model = load_model(location.folder, target.model.dtype, target.device)
-        small = make_target(model, options.target.value)
-        own[method.value] = DraftModel(small, target.vocabulary, size.depth)
-    own.setdefault(Method.PLD.value, load_prompt_lookup(target.device))
-    return own
-
-
-def _eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
-    from engine import Calibration, Eagle2, load_eagle_head
-
-    network = load_eagle_head(head.folder, target, options.model)
-    return Eagle2(network, size.nodes, size.depth, size.beam, Calibration(size.depth))
+    return asked or found
 
 
 def _settings(options: Options, stop_ids: frozenset[int]) -> GenerationSettings:

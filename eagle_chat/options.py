@@ -13,30 +13,13 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from eagle_chat.configuration import filled, is_given
+from eagle_chat.methods import Method, Needs, needing
 from eagle_chat.server.address import root_of
 
 MODEL = "The model and its draft head"
 DECODING = "Decoding"
 TREE = "Draft tree"
 SERVER = "A server that runs the model"
-
-
-class Method(StrEnum):
-    """Method ids of the contract that can be run."""
-
-    NONE = "none"
-    EAGLE2 = "eagle2"
-    EAGLE3 = "eagle3"
-    PLD = "pld"
-    DRAFT_MODEL = "draft-model"
-
-
-WITH_HEAD = (Method.EAGLE2, Method.EAGLE3)
-"""Methods whose drafts come from a head, and grow into a tree."""
-
-
-ALWAYS_THERE = (Method.NONE, Method.PLD)
-"""Methods that every session can run beside its own."""
 
 
 class HeadKind(StrEnum):
@@ -143,9 +126,11 @@ class Options:
     method: Annotated[
         Method | None,
         typer.Option(
-            help="What drafts: eagle2 or eagle3, by the head's kind; pld copies from the text so far; "
-            "draft-model is a small model, named by --head; none is plain decoding. Default: by the head, "
-            "where one is known.",
+            metavar="<method>",
+            help=f"What drafts, by what it needs. Nothing: {', '.join(needing(Needs.NOTHING))}. The model's "
+            f"EAGLE-2 head: {', '.join(needing(Needs.EAGLE2_HEAD))}. An EAGLE-3 head: "
+            f"{', '.join(needing(Needs.EAGLE3_HEAD))}. A small model, named by --head: "
+            f"{', '.join(needing(Needs.DRAFT_MODEL))}. Default: by the head, where one is known.",
             rich_help_panel=MODEL,
             show_default=False,
         ),

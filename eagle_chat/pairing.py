@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from eagle_chat.catalogue import Entry, catalogue, entry_for, trained_for
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Method, Options
+from eagle_chat.methods import CARDS, Needs
+from eagle_chat.options import Options
 
 
 def check_pairing(options: Options) -> list[str]:
@@ -12,7 +13,8 @@ def check_pairing(options: Options) -> list[str]:
 
     Raises UsageError where it cannot fit: its widths or its vocabulary are not the target's.
     """
-    head = None if options.method is Method.DRAFT_MODEL else options.head
+    small = options.method is not None and CARDS[options.method].needs is Needs.DRAFT_MODEL
+    head = None if small else options.head
     target, owner = entry_for(options.model), None if head is None else _owner(head)
     if target is None or owner is None or owner is target:
         return []

@@ -19,7 +19,8 @@ from eagle_chat.comparison import judge
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import Event, Finished, RoundDone, Started
 from eagle_chat.look import Look
-from eagle_chat.options import ALWAYS_THERE, Method, Options
+from eagle_chat.methods import Method, to_load
+from eagle_chat.options import Options
 from eagle_chat.racing import Race
 from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import Player, Replay
@@ -93,12 +94,7 @@ def _methods(options: Options, asked: str | None) -> tuple[Method | None, tuple[
         raise UsageError(f'"{unknown[0]}" is no method: --methods takes two of {", ".join(Method)}')
     if len(names) != 2 or names[0] == names[1]:
         raise UsageError("a race has two different methods: name them as in --methods eagle2,none")
-    own = [Method(name) for name in names if name not in ALWAYS_THERE] or [Method.PLD]
-    if len(own) > 1:
-        raise UsageError(
-            f"{own[0]} and {own[1]} each need a head of their own: race one of them against none or pld"
-        )
-    return own[0], (names[0], names[1])
+    return to_load(names), (names[0], names[1])
 
 
 @contextmanager

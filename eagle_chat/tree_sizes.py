@@ -1,22 +1,27 @@
-"""How large a draft tree is: as published with its head, by device, or as the user said."""
+"""How large drafts are: as published with a head, by device, or as the user said."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import entry_for
 from eagle_chat.errors import UsageError
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.methods import CARDS, HEADS, TREE, Method
+from eagle_chat.options import Options
 
 if TYPE_CHECKING:
     import torch
 
+    from engine import Engine
+
 
 @dataclass(frozen=True)
 class TreeSize:
-    """Nodes, depth and beam of one method; a chain has a beam of 1."""
+    """Nodes, depth and beam of one method; a chain has a beam of 1.
+
+    The beam of prompt lookup is the number of continuations, lookahead's the width of the window.
+    """
 
     nodes: int
     depth: int
@@ -24,55 +29,82 @@ class TreeSize:
 
 
 # A GPU verifies 60 nodes in nearly the time of one; on a CPU every row costs, and few levels pay.
-_ON_GPU = {
+_ON_GPU: dict[str, TreeSize] = {
+    Method.NONE: TreeSize(0, 0, 0),
     Method.EAGLE2: TreeSize(60, 6, 10),
     Method.EAGLE3: TreeSize(60, 8, 10),
-    Method.PLD: TreeSize(10, 10, 1),
+    Method.EAGLE: TreeSize(25, 5, 4),
+    Method.PLD: TreeSize(60, 10, 8),
+    Method.LOOKAHEAD: TreeSize(119, 4, 15),
     Method.DRAFT_MODEL: TreeSize(5, 5, 1),
 }
-# What trees sized by cost may grow to: on a CPU the cost of rows stops them long before.
-_LARGEST_ON_GPU = TreeSize(60, 8, 10)
-_LARGEST_ON_CPU = TreeSize(60, 8, 6)
-_ON_CPU = {
+_ON_CPU: dict[str, TreeSize] = {
+    Method.NONE: TreeSize(0, 0, 0),
     Method.EAGLE2: TreeSize(8, 3, 4),
     Method.EAGLE3: TreeSize(8, 3, 4),
-    Method.PLD: TreeSize(6, 6, 1),
+    Method.EAGLE: TreeSize(25, 5, 4),
+    Method.PLD: TreeSize(8, 6, 2),
+    Method.LOOKAHEAD: TreeSize(15, 2, 4),
     Method.DRAFT_MODEL: TreeSize(3, 3, 1),
 }
 
 
-def largest_tree(device: torch.device) -> TreeSize:
-    """The bounds of trees that are sized by their cost."""
-    return _LARGEST_ON_CPU if device.type == "cpu" else _LARGEST_ON_GPU
+def largest_tree(method: Method, device: torch.device) -> TreeSize:
+    """The bounds of trees that are sized by their cost: on a CPU that stops them long before."""
+    is_cpu = device.type == "cpu"
+    if method is Method.PLD:
+        return TreeSize(20, 10, 2) if is_cpu else TreeSize(60, 10, 8)
+    return TreeSize(60, 8, 6) if is_cpu else TreeSize(60, 8, 10)
 
 
-def tree_size(given: Mapping[str, int], model: str | None, method: Method, device: torch.device) -> TreeSize:
+def tree_size(options: Options, method: Method, device: torch.device) -> TreeSize:
     """The defaults of target, method and device, changed where the user said so."""
-    from engine import check_tree_size
+    from engine import PUBLISHED, check_tree_size
 
-    tree = {"nodes", "depth", "beam"}
-    usable = {Method.NONE: set(), **dict.fromkeys(WITH_HEAD, tree)}.get(method, {"depth"})
+    card, given = CARDS[method], given_size(options)
     for name in given:
-        if name not in usable:
-            shape = "drafts nothing" if method is Method.NONE else "drafts a chain, sized by --depth"
-            raise UsageError(f"--{name} has no use with --method {method}, which {shape}: leave it out")
-    if method is Method.NONE:
-        return TreeSize(0, 0, 0)
-    size = _ON_CPU[method] if device.type == "cpu" else _on_gpu(model, method)
-    size = replace(size, **given)
-    if method not in WITH_HEAD:
-        return replace(size, nodes=size.depth)
-    check_tree_size(size.nodes, size.depth, size.beam)
-    return size
+        if name not in card.sizes:
+            raise UsageError(f"--{name} has no use with --method {method}, which {card.shape}: leave it out")
+    size = replace(_default(options.model, method, device), **given)
+    if method is Method.EAGLE:
+        paths = [path for path in PUBLISHED if len(path) <= size.depth]
+        return replace(size, nodes=len(paths), depth=max(map(len, paths)))
+    if method is Method.LOOKAHEAD:
+        return replace(size, nodes=2 * size.depth * size.beam - 1)
+    if method is Method.PLD:
+        return size if "nodes" in given else replace(size, nodes=max(size.nodes, size.depth))
+    if card.needs in HEADS:
+        check_tree_size(size.nodes, size.depth, size.beam)
+        return size
+    return replace(size, nodes=size.depth)
 
 
 def given_size(options: Options) -> dict[str, int]:
     """What the options say of the tree."""
-    sizes = {name: getattr(options, name) for name in ("nodes", "depth", "beam")}
+    sizes = {name: getattr(options, name) for name in TREE}
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _on_gpu(model: str | None, method: Method) -> TreeSize:
-    known = entry_for(model) if model else None
-    published = known.trees.get(method.value) if known is not None else None
-    return TreeSize(*published) if published else _ON_GPU[method]
+def _default(model: str, method: Method, device: torch.device) -> TreeSize:
+    """What has none of its own has that of the head: ablations are compared at one size."""
+    own, head = method.value, CARDS[method].needs.value
+    if device.type == "cpu":
+        return _ON_CPU.get(own) or _ON_CPU[head]
+    known = entry_for(model)
+    published = known.trees.get(head) if known is not None and method is not Method.EAGLE else None
+    return TreeSize(*published) if published else _ON_GPU.get(own) or _ON_GPU[head]
+
+
+def size_by_cost(engine: Engine, prompt: list[int]) -> None:
+    """Have the drafters choose their trees by what forwards cost, which is measured once."""
+    from engine import Eagle2, Grafted, PromptLookup, TreeSizing, measure_costs
+
+    if engine.costs is None:
+        engine.reset()
+        engine.costs = measure_costs(engine.target, prompt)
+    for drafter in engine.drafters.values():
+        grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
+        if isinstance(grown, Eagle2) and not grown.ablation:
+            grown.sizing = TreeSizing(engine.costs, grown.nodes)
+        if isinstance(drafter, Grafted | PromptLookup):
+            drafter.costs = engine.costs

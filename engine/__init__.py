@@ -25,8 +25,9 @@ from engine.drafters.calibration import Calibration
 from engine.drafters.eagle import CHAIN, PUBLISHED, Eagle
 from engine.drafters.eagle2 import Eagle2, check_tree_size
 from engine.drafters.grafted import Grafted
+from engine.drafters.lookahead import Lookahead
 from engine.drafters.lookup import PromptLookup
-from engine.drafters.model import DraftModel
+from engine.drafters.model import DraftModel, SampledDraftModel
 from engine.drafters.sizing import TreeSizing
 from engine.errors import (
     CheckpointError,
@@ -68,11 +69,13 @@ __all__ = [
     "Growth",
     "LeanTarget",
     "LoadError",
+    "Lookahead",
     "NoDrafter",
     "Prefill",
     "PromptLookup",
     "PromptTooLongError",
     "Round",
+    "SampledDraftModel",
     "Sampler",
     "SettingsError",
     "Sizing",

@@ -14,6 +14,7 @@ from engine.costs import Costs
 from engine.drafters import Drafter, NoDrafter
 from engine.errors import PromptTooLongError, SettingsError
 from engine.features import FeatureStore
+from engine.residual import OwnRule
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import Target, shared_prefix
 from engine.tree import DraftTree
@@ -58,6 +59,7 @@ class Round:
     sampler: Sampler = field(repr=False)
     tokens: list[int] = field(repr=False)  # the engine's: all that is committed
     start: int  # how many were committed before this round
+    walked: bool = True  # along the target's own draws; False: accepted by a rule of the drafter's
 
     @property
     def bonus(self) -> int | None:
@@ -92,8 +94,11 @@ class Round:
         return result
 
     def noise(self) -> list[float | None] | None:
-        """The noise of each node where its parent was asked and of the bonus last; None at temperature 0."""
-        if self.sampler.greedy:
+        """The noise of each node where its parent was asked and of the bonus last.
+
+        None where it decided nothing: at temperature 0, and where the walk is not the rule.
+        """
+        if self.sampler.greedy or not self.walked:
             return None
         tokens, parents = self.tree.host
         result: list[float | None] = [None] * (len(tokens) + 1)
@@ -168,6 +173,7 @@ class Engine:
     ) -> Iterator[Prefill | Round]:
         sampler = Sampler(settings)
         limit = min(len(prompt) + settings.max_new_tokens, self.target.context)
+        rule = drafter.accept if isinstance(drafter, OwnRule) else accept
         logits, seconds = yield from self._prefill(prompt, drafter)
         began = time.perf_counter()
         tree, path, new = DraftTree.chain(prompt[-1:]), [0], [sampler.pick(logits[-1], prompt)]
@@ -187,6 +193,7 @@ class Engine:
                 sampler,
                 self.tokens,
                 start,
+                walked=rule is accept,
             )
             if stopped_by:
                 return
@@ -202,7 +209,7 @@ class Engine:
             verified = time.perf_counter()
             if self.costs:
                 self.costs.saw(len(tree), verified - drafted)
-            path, bonus = accept(tree, logits, self.tokens, sampler)
+            path, bonus = rule(tree, logits, self.tokens, sampler)
             new = [*(tree.host.tokens[node] for node in path[1:]), bonus]
             new = _cut(new, settings.stop_ids, room=limit - len(self.tokens))
             # The last of `new` is pending, so exactly len(new) rows stay: stop tokens and limits need no

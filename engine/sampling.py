@@ -141,10 +141,14 @@ def _processors(settings: GenerationSettings) -> LogitsProcessorList:
 
 
 def gumbel(seed: int, position: int, vocabulary: int, device: torch.device | str = "cpu") -> Tensor:
-    """[V] float64 standard Gumbel noise: -log(-log(u)) with 53 bits of u from `hash_bits`."""
-    bits = _shift(hash_bits(seed, position, vocabulary, device), 11)  # [V], 0 … 2**53 - 1
-    u = bits.double().clamp(min=0.5) * 2.0**-53  # in (0, 1): no infinite noise at either end
-    return -torch.log(-torch.log(u))
+    """[V] float64 standard Gumbel noise: -log(-log(u))."""
+    return -torch.log(-torch.log(uniform(seed, position, vocabulary, device)))
+
+
+def uniform(seed: int, position: int, count: int, device: torch.device | str = "cpu") -> Tensor:
+    """[count] float64 in (0, 1), with 53 bits from `hash_bits`: no infinite noise at either end."""
+    bits = _shift(hash_bits(seed, position, count, device), 11)  # 0 … 2**53 - 1
+    return bits.double().clamp(min=0.5) * 2.0**-53
 
 
 def hash_bits(seed: int, position: int, vocabulary: int, device: torch.device | str = "cpu") -> Tensor:

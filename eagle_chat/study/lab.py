@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from eagle_chat.loading import TreeSize
+from eagle_chat.tree_sizes import TreeSize
 from engine import Calibration, Drafter, Eagle2
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from rich.console import Console
 
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.evaluation import check_lengths
-from eagle_chat.options import WITH_HEAD, Method, Options
+from eagle_chat.methods import Method
+from eagle_chat.options import Options
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
 from eagle_chat.study import What
@@ -66,7 +67,7 @@ def study(options: Options, job: Job) -> int:
 
 def _options(options: Options, what: What) -> Options:
     """With what the figure leaves open. Raises UsageError for what it has no use for."""
-    if options.method not in (None, *WITH_HEAD):
+    if options.method not in (None, Method.EAGLE2, Method.EAGLE3):
         raise UsageError(f"--method {options.method} has no draft head to study: leave it out")
     sizes: dict[str, Any] = {}
     if what in (What.POSITIONS, What.ABLATION):

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from math import log2
 from typing import Any
 
-from eagle_chat.loading import TreeSize
 from eagle_chat.study.asking import Answer, Pairs
 from eagle_chat.study.chart import Drawing, Mark, Panel, Series, counted, number
 from eagle_chat.study.lab import Lab
 from eagle_chat.study.numbers import tau
+from eagle_chat.tree_sizes import TreeSize
 from engine import Costs, Drafter, NoDrafter, measure_costs
 
 PLAIN = "plain"

@@ -13,39 +13,11 @@ import math
 from torch import Tensor
 
 from engine.costs import Costs
+from engine.drafters.chances import Chances, Match, worth
 from engine.drafters.eagle2 import Eagle2
-from engine.drafters.lookup import Match, PromptLookup
+from engine.drafters.lookup import PromptLookup
 from engine.sampling import Sampler
 from engine.tree import DraftTree
-
-MEMORY = 0.98  # of what was counted, from match to match
-PRIOR = 3.0  # matches that must be seen before they outweigh the guess
-GUESS = 0.5  # that a looked-up token is right
-
-
-class Chances:
-    """How often the text went on as looked up, by the length of the match and whether it already had."""
-
-    def __init__(self) -> None:
-        self._counts: dict[tuple[int, bool], tuple[float, float]] = {}  # right, and all
-
-    def of(self, match: Match) -> list[float]:
-        """Of each token of the match, that the text has it and all before it."""
-        first, later = self._share(len(match.words), False), self._share(len(match.words), True)
-        return [first * later**i for i in range(len(match.tokens))]
-
-    def learn(self, match: Match, tokens: list[int]) -> None:
-        """After the match's words the text went on with `tokens`."""
-        for i, (guess, token) in enumerate(zip(match.tokens, tokens, strict=False)):
-            key = len(match.words), i > 0
-            right, seen = self._counts.get(key, (0.0, 0.0))
-            self._counts[key] = MEMORY * right + (guess == token), MEMORY * seen + 1
-            if guess != token:
-                return
-
-    def _share(self, words: int, went_on: bool) -> float:
-        right, seen = self._counts.get((words, went_on), (0.0, 0.0))
-        return (right + PRIOR * GUESS) / (seen + PRIOR)
 
 
 class Grafted:
@@ -93,25 +65,15 @@ class Grafted:
         """The tree with as much of the match as pays; tokens that have a node already share it."""
         node, shared = follow(tree, match.tokens)
         chances = self.chances.of(match)[shared:]
-        new = match.tokens[shared:][: self._worth(tree, chances)]
+        new = match.tokens[shared:]
+        if self.costs:
+            sizing = tree.sizing
+            speed = sizing.expected / sizing.seconds if sizing else 1 / self.costs.verify(1)
+            new = new[: worth(chances, self.costs, len(tree), speed)]
         if not new:
             return tree
         above = tree.values[node].item() if tree.values is not None else 0.0
         return tree.with_branch(node, new, [min(above, math.log(chance)) for chance in chances[: len(new)]])
-
-    def _worth(self, tree: DraftTree, chances: list[float]) -> int:
-        """How many tokens with these chances bring more than the time of their rows would bring elsewhere."""
-        if self.costs is None:
-            return len(chances)
-        speed = tree.sizing.expected / tree.sizing.seconds if tree.sizing else 1 / self.costs.verify(1)
-        seconds = self.costs.up_to(len(tree) + len(chances))[len(tree) - 1 :]
-        gain, best, worth = 0.0, 0.0, 0
-        for count, chance in enumerate(chances, start=1):  # a row may cost nothing after one that costs much
-            gain += chance
-            net = gain - speed * (seconds[count] - seconds[0])
-            if net > best:
-                best, worth = net, count
-        return worth
 
 
 def follow(tree: DraftTree, tokens: list[int]) -> tuple[int, int]:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
 from engine.errors import SettingsError
+from engine.residual import accept_sampled, drafts_of
 from engine.sampling import Sampler
 from engine.target import Target, shared_prefix
 from engine.tree import DraftTree
+from engine.verify import accept
 
 
 class DraftModel:
@@ -68,3 +72,35 @@ class DraftModel:
     def _rewind(self, length: int) -> None:
         self.model.rewind(length)
         del self._drafted[length:]
+
+
+class SampledDraftModel(DraftModel):
+    """The textbook's speculative sampling: each token is drawn from the draft model's distribution.
+
+    The text is the target's in distribution, not token by token; at temperature 0 it is, as ever.
+    """
+
+    def __init__(self, model: Target, vocabulary: int, depth: int) -> None:
+        super().__init__(model, vocabulary, depth)
+        self._q: list[Tensor] = []  # [V] each, what the last chain's nodes were drawn from
+
+    def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
+        """Root, then up to `depth` tokens drawn with noise of their own."""
+        if sampler.greedy:
+            return super().propose(tokens, sampler)
+        own, text, self._q = drafts_of(sampler), list(tokens), []
+        for _ in range(min(self.depth, self.model.context - self.model.length)):
+            logits = self._extend(text[-1:])
+            self._q.append(own.scores(logits, text).softmax(-1))
+            text.append(own.pick(logits, text))
+        tree = DraftTree.chain(text[len(tokens) - 1 :])
+        chances = [1.0, *(q[token].item() for q, token in zip(self._q, text[len(tokens) :], strict=True))]
+        return replace(tree, values=torch.tensor(chances).log().cumsum(0))
+
+    def accept(
+        self, tree: DraftTree, logits: Tensor, prefix: list[int], sampler: Sampler
+    ) -> tuple[list[int], int]:
+        """By the ratio of both models' probabilities."""
+        if sampler.greedy:
+            return accept(tree, logits, prefix, sampler)
+        return accept_sampled(tree, logits, prefix, sampler, self._q)

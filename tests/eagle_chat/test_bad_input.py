@@ -95,6 +95,7 @@ def test_unknown_option_and_command(command):
         (("--device", "meta"), ("device 'meta' cannot be used here", "try --device cpu")),
         (("--method", "pld"), ("--head has no use with --method pld", "leave one of them out")),
         (("--method", "none"), ("--head has no use with --method none", "leave one of them out")),
+        (("--method", "eagle", "--beam", 4), ("--beam has no use with --method eagle", "--depth")),
     ],
 )
 def test_options_that_do_not_fit_each_other(tiny, arguments, said):
@@ -105,11 +106,12 @@ def test_options_that_do_not_fit_each_other(tiny, arguments, said):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--method", "pld", "--nodes", 4), ("--nodes has no use with --method pld", "--depth")),
-        (("--method", "pld", "--beam", 4), ("--beam has no use with --method pld",)),
+        (("--method", "lookahead", "--nodes", 4), ("--nodes has no use with --method lookahead", "--beam")),
         (("--method", "none", "--depth", 4), ("--depth has no use with --method none",)),
         (("--method", "draft-model"), ("--method draft-model needs the small model", "--head")),
+        (("--method", "draft-model-sampled"), ("needs the small model", "--head")),
         (("--method", "eagle2"), ("no draft head is known for", "--head", "--method pld")),
+        (("--method", "eagle2+pld"), ("no draft head is known for", "--head", "--method pld")),
     ],
 )
 def test_methods_without_what_they_need(command, chat_model, arguments, said):

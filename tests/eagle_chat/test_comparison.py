@@ -27,6 +27,16 @@ def test_first_difference() -> None:
     assert verdict.sentence() == "text differs from token 3 on"
 
 
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_another_text_by_right(temperature: float) -> None:
+    """Catches speculative sampling that is called wrong, and a greedy fault that is called right."""
+    sampled = run([1, 2, 3]) | {"method": "draft-model-sampled", "temperature": temperature}
+    verdict = judge(sampled, run([1, 2, 9]) | {"method": "none", "temperature": temperature})
+    assert not verdict.identical
+    assert ("by right" in verdict.sentence()) == (temperature > 0)
+    assert "same text" in judge(sampled, run([1, 2, 3])).sentence()
+
+
 @pytest.mark.parametrize(
     ("near_tie", "words"), [(True, "same text for 2 tokens, then a near tie"), (False, "✗")]
 )

@@ -80,7 +80,7 @@ def test_what_cannot_race(command: Command, tmp_path: Path) -> None:
         (["--methods", "none,none"], "two different methods"),
         (["--methods", "eagle2,pld,none"], "two different methods"),
         (["--methods", "eagle9,none"], '"eagle9" is no method'),
-        (["--methods", "eagle2,eagle3"], "a head of their own"),
+        (["--methods", "eagle2,eagle3"], "weights of their own"),
         (["--methods", "eagle2,none", "--method", "eagle2"], "leave one of them out"),
         (["--method", "none"], "cannot race itself"),
         (["--trace-to", str(tmp_path / "file")], "traces cannot be written"),

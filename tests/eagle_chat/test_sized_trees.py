@@ -101,12 +101,12 @@ def test_a_size_that_was_asked_for_is_kept(load: Callable[..., ChatSession], giv
     assert isinstance(last, Finished)
 
 
-def test_what_is_not_wanted_or_has_no_head_is_not_sized(load: Callable[..., ChatSession]) -> None:
-    """Seconds of measuring for methods that have no tree; the loader's own word overruled."""
+def test_what_is_not_wanted_or_has_no_tree_is_not_sized(load: Callable[..., ChatSession]) -> None:
+    """Seconds of measuring for methods of a fixed size; the loader's own word overruled."""
     static = load(sized=False)
     assert not static.info.sized
     assert drafter_of(static).sizing is None
-    for method in (Method.NONE, Method.PLD):
+    for method in (Method.NONE, Method.LOOKAHEAD):
         session = load(method=method, head=None)
         assert not session.info.sized
         assert session.engine.costs is None

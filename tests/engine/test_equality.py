@@ -58,7 +58,10 @@ def test_nor_that_of_routed_models(benches: dict[str, Bench], name: str, method:
     assert [token for r in rounds(bench.engine, PROMPTS[1], settings, method) for token in r.new] == expected
 
 
-@pytest.mark.parametrize("method", ["eagle2", "eagle2-sized", "pld", "draft-model", "noise", "oracle"])
+@pytest.mark.parametrize(
+    "method",
+    ["eagle2", "eagle2-sized", "pld", "pld-tree", "lookahead", "draft-model", "noise", "oracle"],
+)
 def test_the_suite_exercises_acceptance(benches: dict[str, Bench], method: str) -> None:
     """An equality suite in which nothing is ever accepted, or all of it, would prove nothing."""
     accepted, refused = 0, 0

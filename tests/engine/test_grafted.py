@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from engine import Calibration, Costs, DraftTree, Eagle2, GenerationSettings, Grafted, PromptLookup, Sampler
-from engine.drafters.grafted import GUESS, Chances, follow
-from engine.drafters.lookup import Match
+from engine.drafters.chances import GUESS, Chances, Match
+from engine.drafters.grafted import follow
 from tests.engine.markov import TableHead, make_table
 from tests.engine.stubs import make_tree
 

@@ -1,0 +1,132 @@
+"""The drafters of a session: that of its method, and all that need nothing but what is there by then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from eagle_chat.events import Loading
+from eagle_chat.methods import CARDS, HEADS, TREE, Method, Needs, beside
+from eagle_chat.options import Options
+from eagle_chat.tree_sizes import TreeSize, largest_tree, tree_size
+from eagle_chat.weights import WeightsLocation, find_target
+
+if TYPE_CHECKING:
+    import torch
+
+    from engine import Drafter, Eagle2, PromptLookup, Target
+    from engine.drafters.draft_head import DraftHead
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large the drafts of a session are, by its method, device, and what the options say."""
+
+    options: Options
+    method: Method
+    device: torch.device
+    by_cost: bool  # where a method can be
+
+    def of(self, method: Method) -> TreeSize:
+        """What is given counts for the session's method, and for others of its head that take as much."""
+        if self.is_by_cost(method):
+            return largest_tree(method, self.device)
+        card, own = CARDS[method], CARDS[self.method]
+        kin = card.needs in HEADS and card.needs is own.needs and set(card.sizes) <= set(own.sizes)
+        kept = TREE if method is self.method else card.sizes if kin else ()
+        nodes, depth, beam = (getattr(self.options, name) if name in kept else None for name in TREE)
+        return tree_size(replace(self.options, nodes=nodes, depth=depth, beam=beam), method, self.device)
+
+    def is_by_cost(self, method: Method) -> bool:
+        """Whether each round's tree is sized."""
+        return self.by_cost and CARDS[method].by_cost
+
+
+def load_drafters(
+    options: Options,
+    sizes: Sizes,
+    target: Target,
+    head: WeightsLocation | None,
+    progress: Callable[[Loading], None],
+) -> dict[str, Drafter]:
+    """By method id, all but plain decoding. Drafters of one head share it: they all follow the text."""
+    from engine import load_eagle_head
+
+    if not target.takes_trees:
+        return {}
+    network = load_eagle_head(head.folder, target, options.model) if head else None
+    drafters: dict[str, Drafter] = {}
+    for method in (sizes.method, *beside(sizes.method)):
+        size = sizes.of(method)
+        if CARDS[method].needs is Needs.DRAFT_MODEL:
+            drafters[method.value] = _draft_model(options, method, target, size, progress)
+        elif CARDS[method].needs is not Needs.NOTHING:
+            assert network is not None
+            drafters[method.value] = drafter_of_head(method, network, size, sizes)
+        elif method is Method.PLD:
+            drafters[method.value] = _lookup(size)
+        elif method is Method.LOOKAHEAD:
+            drafters[method.value] = _lookahead(size)
+    return drafters
+
+
+def load_eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
+    """The plain drafter of an EAGLE-2 or EAGLE-3 head."""
+    from engine import load_eagle_head
+
+    return _eagle2(load_eagle_head(head.folder, target, options.model), size)
+
+
+def load_prompt_lookup(device: torch.device) -> PromptLookup:
+    """Prompt lookup as large as suits the device."""
+    return _lookup(tree_size(Options(), Method.PLD, device))
+
+
+def drafter_of_head(method: Method, head: DraftHead, size: TreeSize, sizes: Sizes) -> Drafter:
+    """One of those that share a head."""
+    from engine import PUBLISHED, Ablation, Eagle, Eagle2, Grafted
+
+    ablations = {
+        Method.EAGLE2_NO_VALUE: Ablation(value=False),
+        Method.EAGLE2_NO_RERANK: Ablation(rerank=False),
+        Method.EAGLE2_BARE: Ablation(value=False, rerank=False),
+    }
+    if method in ablations:
+        return Eagle2(head, size.nodes, size.depth, size.beam, ablation=ablations[method])
+    if method is Method.EAGLE:
+        return Eagle(head, tuple(path for path in PUBLISHED if len(path) <= size.depth))
+    if method is Method.EAGLE2_PLD:
+        return Grafted(_eagle2(head, size), _lookup(largest_tree(Method.PLD, sizes.device)))
+    return _eagle2(head, size)
+
+
+def _eagle2(head: DraftHead, size: TreeSize) -> Eagle2:
+    from engine import Calibration, Eagle2
+
+    return Eagle2(head, size.nodes, size.depth, size.beam, Calibration(size.depth))
+
+
+def _lookup(size: TreeSize) -> PromptLookup:
+    from engine import PromptLookup
+
+    return PromptLookup(size.depth, candidates=size.beam, nodes=size.nodes)
+
+
+def _lookahead(size: TreeSize) -> Drafter:
+    from engine import Lookahead
+
+    return Lookahead(window=size.beam, ngram=size.depth + 1, candidates=size.beam)
+
+
+def _draft_model(
+    options: Options, method: Method, target: Target, size: TreeSize, progress: Callable[[Loading], None]
+) -> Drafter:
+    from engine import DraftModel, SampledDraftModel, load_model, make_target
+
+    assert options.head is not None
+    location = find_target(options.head, progress)
+    progress(Loading(f"loading {location.name}"))
+    small = make_target(load_model(location.folder, target.model.dtype, target.device), options.target.value)
+    kind = SampledDraftModel if method is Method.DRAFT_MODEL_SAMPLED else DraftModel
+    return kind(small, target.vocabulary, size.depth)
