@@ -107,7 +107,10 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
-    sizes = Sizes(options, method, device, sized and not given_size(options) and are_sized(method))
+    sized = sized and not given_size(options) and are_sized(method)
+    if sized and options.method is None and method is Method.EAGLE2:
+        method = Method.EAGLE2_PLD  # measured to be the fastest of a head; what does not pay is left out
+    sizes = Sizes(options, method, device, sized)
     size, sized = sizes.of(method), sizes.is_by_cost(method)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))

@@ -83,7 +83,7 @@ def _sound_tree(tree: TreeRecord) -> bool:
     columns = [column for column in (tree.values, tree.target) if column is not None]
     return (
         nodes == len(tree.texts) == len(tree.parents) > 0
-        and _whole((*tree.tokens, *tree.parents, *tree.drawn))
+        and _whole((*tree.tokens, *tree.parents, *tree.drawn, tree.looked_up))
         and tree.parents[0] == -1
         and all(0 <= parent < node for node, parent in enumerate(tree.parents[1:], start=1))
         and all(len(column) == nodes and _numbers(column) for column in columns)

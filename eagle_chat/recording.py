@@ -45,6 +45,7 @@ def _record_tree(
         values=None if tree.values is None else tuple(tree.values.tolist()),
         target=tuple(step.probabilities()) if watched else None,
         noise=tuple(noise[:-1]) if noise else None,
+        looked_up=tree.looked_up,
         sizing=None if tree.sizing is None else _record_sizing(tree.sizing),
     )
     if not watched or tree.growth is None:

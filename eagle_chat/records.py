@@ -52,6 +52,11 @@ class TreeRecord:
     cutoff: float | None = None  # value of the last node kept where some were not
     sizing: SizingRecord | None = None  # where the size was chosen for this round
     noise: tuple[float | None, ...] | None = None  # at temperature above 0, where the parent was asked
+    looked_up: int = 0  # of the last nodes, how many were found in the text and not drafted
+
+    def is_looked_up(self, node: int) -> bool:
+        """Whether the node was found in the text."""
+        return len(self.tokens) - self.looked_up <= node < len(self.tokens)
 
     def depth(self, node: int) -> int:
         """Edges between the root and `node`."""

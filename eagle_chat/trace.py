@@ -214,6 +214,7 @@ def _round(value: dict[str, Any]) -> RoundRecord:
         values=None if tree["values"] is None else tuple(tree["values"]),
         target=None if tree["target"] is None else tuple(tree["target"]),
         noise=None if tree.get("noise") is None else tuple(tree["noise"]),  # older traces have none
+        looked_up=tree.get("looked_up", 0),
         dropped=dropped,
         drawn=tuple(tree["drawn"]),
         cutoff=tree["cutoff"],

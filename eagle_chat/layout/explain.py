@@ -117,6 +117,8 @@ class _Words:
         took = "what the target took"
         if drawn is not None:
             took += f": its score {drawn.score_text()}, log p + noise, was the highest"
+        if tree.is_looked_up(node):
+            return f"accepted: looked up, since the text has it after the same words before, and {took}"
         if len(rivals) == 1:
             return f"accepted: the only draft after {after}, and {took}"
         if rank == 0:
@@ -239,7 +241,8 @@ def _numbers(record: RoundRecord, node: int, ascii_only: bool, sight: Sight) -> 
     name = fitted(data, LONGEST, ascii_only)
     parts: list[Row] = [[(" ", "label"), (f'{marks(ascii_only)[state]}"{space}{name}"', state)]]
     if node and (state != NodeState.BONUS or confidence is not None):
-        parts.append([("   confidence ", "label"), (share(confidence), "score")])
+        source = "looked up, chance" if tree.is_looked_up(node) else "confidence"
+        parts.append([(f"   {source} ", "label"), (share(confidence), "score")])
     if state == NodeState.DROPPED:
         parts.append([("   the target was not asked", "label")])
     elif node:
