@@ -10,12 +10,15 @@ from pathlib import Path
 import pytest
 
 from eagle_chat.benchmark import Asked, Reply
+from eagle_chat.comparison import judge
+from eagle_chat.drafting import size_of
 from eagle_chat.errors import UsageError
 from eagle_chat.events import Finished
 from eagle_chat.loading import load_session
 from eagle_chat.methods import CARDS, TREE, Method, Needs, beside, to_load
 from eagle_chat.options import Dtype, Options
 from eagle_chat.session import ChatSession
+from eagle_chat.tree_sizes import TreeSize
 from engine import Eagle, Eagle2, Grafted, Lookahead, PromptLookup
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -138,9 +141,12 @@ def test_sizes_that_are_given(
     given: dict[str, int],
     size: tuple[int, ...],
 ) -> None:
-    """A size that is taken and has no effect."""
-    info = load(method=Method(method), head=str(chat_head) if method == "eagle" else None, **given).info
+    """A size that is taken and has no effect, or is another one after a change."""
+    head = str(chat_head) if method == "eagle" else None
+    session = load(method=Method(method), head=head, **given)
+    info = session.info
     assert (info.nodes, info.depth, info.beam) == size
+    assert size_of(session.engine.drafters[method]) == (TreeSize(*size), info.sized)
 
 
 def test_the_textbooks_sampling(load: Callable[..., ChatSession], chat_model: Path) -> None:
