@@ -10,7 +10,7 @@ from eagle_chat.errors import UsageError
 from eagle_chat.loading_drafters import Sizes, drafter_of_head
 from eagle_chat.methods import CARDS, HEADS, Method
 from eagle_chat.options import Options
-from eagle_chat.tree_sizes import TreeSize, size_by_cost
+from eagle_chat.tree_sizes import TreeSize, lookahead_size, size_by_cost
 
 if TYPE_CHECKING:
     from engine import Drafter, Engine
@@ -27,14 +27,15 @@ def size_of(drafter: Drafter) -> tuple[TreeSize, bool]:
         case Eagle2():
             size, sized = TreeSize(drafter.nodes, drafter.depth, drafter.beam), drafter.sizing is not None
         case Eagle():
-            size = TreeSize(len(drafter.paths), len(drafter.paths[-1]), 1)
+            widest = 1 + max(rank for path in drafter.paths for rank in path)
+            size = TreeSize(len(drafter.paths), len(drafter.paths[-1]), widest)
         case PromptLookup():
             size = TreeSize(drafter.nodes, drafter.depth, drafter.candidates)
             sized = drafter.costs is not None
         case DraftModel():
             size = TreeSize(drafter.depth, drafter.depth, 1)
         case Lookahead():
-            size = TreeSize(0, drafter.ngram - 1, drafter.window)
+            size = lookahead_size(drafter.ngram - 1, drafter.window)
     return size, sized
 
 

@@ -36,7 +36,7 @@ class SessionInfo:
     """What is loaded, for titles, summaries and traces."""
 
     model: str  # as the user named it
-    method: str  # method id: none, eagle2, eagle3, pld, draft-model
+    method: str  # a method id, see `methods`
     dtype: str
     device: str
     weights_sha256: str

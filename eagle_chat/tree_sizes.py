@@ -70,13 +70,18 @@ def tree_size(options: Options, method: Method, device: torch.device) -> TreeSiz
         paths = [path for path in PUBLISHED if len(path) <= size.depth]
         return replace(size, nodes=len(paths), depth=max(map(len, paths)))
     if method is Method.LOOKAHEAD:
-        return replace(size, nodes=2 * size.depth * size.beam - 1)
+        return lookahead_size(size.depth, size.beam)
     if method is Method.PLD:
         return size if "nodes" in given else replace(size, nodes=max(size.nodes, size.depth))
     if card.needs in HEADS:
         check_tree_size(size.nodes, size.depth, size.beam)
         return size
     return replace(size, nodes=size.depth)
+
+
+def lookahead_size(depth: int, width: int) -> TreeSize:
+    """Of a full window, whose first column begins with the root, and as many n-grams."""
+    return TreeSize(2 * depth * width - 1, depth, width)
 
 
 def given_size(options: Options) -> dict[str, int]:

@@ -30,7 +30,12 @@ SKY = (
     "its short waves are sent in every direction much more often than the long ones, so blue light "
     "reaches the eye from all over the sky."
 )
-ROUND_MS = {"eagle2": (4.0, 21.0, 1.5), "pld": (0.1, 20.0, 1.5), "none": (0.0, 18.0, 0.5)}
+ROUND_MS = {
+    "eagle2": (4.0, 21.0, 1.5),
+    "pld": (0.1, 20.0, 1.5),
+    "lookahead": (0.1, 30.0, 1.5),
+    "none": (0.0, 18.0, 0.5),
+}
 
 
 class FakeSession:

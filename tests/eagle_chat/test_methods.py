@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eagle_chat.benchmark import Asked, Reply
+from eagle_chat.comparison import judge
+from eagle_chat.drafting import size_of
 from eagle_chat.errors import UsageError
 from eagle_chat.events import Finished
 from eagle_chat.loading import load_session
 from eagle_chat.methods import CARDS, TREE, Method, Needs, beside, to_load
 from eagle_chat.options import Dtype, Options
 from eagle_chat.session import ChatSession
+from eagle_chat.tree_sizes import TreeSize
 from engine import Eagle, Eagle2, Grafted, Lookahead, PromptLookup
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -108,6 +112,17 @@ def test_sizes_count_for_the_methods_of_the_head(load: Callable[..., ChatSession
     assert (lookup.nodes, lookup.depth, lookup.candidates) == (8, 6, 2)
 
 
+@pytest.mark.parametrize("method", [*EAGLE2, "none"])
+def test_a_method_that_is_switched_to_is_as_large_as_one_that_is_loaded(
+    load: Callable[..., ChatSession], method: str
+) -> None:
+    """Sizes on screen that are another method's, or of no tree that there is."""
+    session = load()
+    session.change(replace(session.choices, method=method))
+    loaded = load(method=Method(method)) if method != "none" else load(method=Method.NONE, head=None)
+    assert replace(session.info, head=None) == replace(loaded.info, head=None)
+
+
 @pytest.mark.parametrize(
     ("method", "given", "size"),
     [
@@ -126,9 +141,23 @@ def test_sizes_that_are_given(
     given: dict[str, int],
     size: tuple[int, ...],
 ) -> None:
-    """A size that is taken and has no effect."""
-    info = load(method=Method(method), head=str(chat_head) if method == "eagle" else None, **given).info
+    """A size that is taken and has no effect, or is another one after a change."""
+    head = str(chat_head) if method == "eagle" else None
+    session = load(method=Method(method), head=head, **given)
+    info = session.info
     assert (info.nodes, info.depth, info.beam) == size
+    assert size_of(session.engine.drafters[method]) == (TreeSize(*size), info.sized)
+
+
+def test_the_textbooks_sampling(load: Callable[..., ChatSession], chat_model: Path) -> None:
+    """A rule that never reaches the loop: a draft from the target's own distribution is always accepted."""
+    session = load(method=Method.DRAFT_MODEL_SAMPLED, head=str(chat_model), temperature=0.9, depth=4)
+    *_, reply = session.ask("Hello there.", seed=3, stop=threading.Event())
+    *_, plain = session.again(method="none", stop=threading.Event())
+    assert isinstance(reply, Finished)
+    assert isinstance(plain, Finished)
+    assert reply.summary["tau"] > 4
+    assert "by right" in judge(reply.summary, plain.summary).sentence()
 
 
 @pytest.mark.parametrize(
