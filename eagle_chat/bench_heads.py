@@ -117,9 +117,11 @@ def _with_kinds(
     name, named = given[""], {kind: name for kind, name in given.items() if kind}
     free = [kind for kind in dict.fromkeys(KINDS.values()) if kind in wanted and kind not in named]
     if everything:
-        free = [_recognised(name, options, progress)]
+        own = _recognised(name, options, progress)
+        free = [kind for kind in free if kind == own]
     if not free:
-        raise UsageError(f"--head has no use with --methods {','.join(names)}: leave one of them out")
+        more = "one more head" if named else "a head"
+        raise UsageError(f"--head {name} has no use: none of {', '.join(names)} wants {more}")
     if len(free) > 1:
         raise UsageError(
             f"--head {name} could be for {_listed(free, 'or')}: say which, as in --head {free[0]}={name}"

@@ -242,7 +242,7 @@ def test_what_cannot_be_measured(bench, command, sky, chat_model):
     assert_refused(bench(*ask, "--methods", ""), "--methods knows no ''")
     assert_refused(bench(*ask, "--methods", "eagle2,draft-model"), "could be for eagle2 or draft-model")
     assert_refused(bench(*ask, "--methods", "none", "--method", "eagle2"), "--method has no use")
-    assert_refused(bench(*ask, "--methods", "none,pld"), "--head has no use")
+    assert_refused(bench(*ask, "--methods", "none,pld"), "has no use: none of none, pld wants a head")
     assert_refused(bench(*ask, "--methods", "eagle3"), "not for eagle3")
     assert_refused(bench(), "there are no questions")
     for temperatures in ("hot", "0,", "-1", "1e-9", "inf", "nan"):
