@@ -147,11 +147,11 @@ def _measure(
         return
     total, done = (prompts * len(contenders) for prompts in (plan.prompts, len(known)))
     with question_bar(narrator, total, "replies", done=done) as show:
-        show("warming up", 0)
         first = layout.encode(
             [*layout.opening(), {"role": "user", "content": plan.tasks[0].questions[0].turns[0]}]
         )
         for contender in contenders:
+            show(f"warming up · {contender.name}", 0)
             contender.answer(first, plan.temperatures[0])
         for asked in ask(plan, contenders, layout, known, show):
             benchmark.asked.append(asked)
@@ -180,8 +180,9 @@ def _look_at_forks(loaded: Loaded, benchmark: Benchmark, narrator: Console, stop
     is_near_tie = NearTies(loaded.session.engine.target, loaded.settings)
     forks = list(benchmark.forks())
     with question_bar(narrator, len(forks), "differences") as show:
-        for fork in forks:
+        for place, fork in enumerate(forks):
             if stop.is_set():
+                benchmark.unexamined = frozenset(forks[place:])
                 return
             benchmark.near_ties[fork] = is_near_tie(fork)
             show("looking for near ties in fp32", 1)

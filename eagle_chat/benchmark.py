@@ -102,7 +102,7 @@ class Row:
     vs_transformers_interval: Interval | None
     identical: bool | None  # to plain decoding, token for token; None where that says nothing
     differences: int | None  # replies that are not
-    near_ties: int | None  # of these, replies that part at a near tie in fp32, as half precision may
+    near_ties: int | None  # of these, replies that part at a near tie in fp32; None: nobody has looked
     replies: int
 
 
@@ -113,6 +113,7 @@ class Benchmark:
     methods: Sequence[str]
     asked: list[Asked] = field(default_factory=list)
     near_ties: dict[Fork, bool] = field(default_factory=dict)  # empty in fp32, where nothing may differ
+    unexamined: frozenset[Fork] = frozenset()  # may be near ties: who measured had no time to see
 
     @property
     def temperatures(self) -> list[float]:
@@ -194,9 +195,14 @@ class Benchmark:
             vs_transformers_interval=interval(transformers) if method != TRANSFORMERS else None,
             identical=not forks if compared else None,
             differences=len(forks) if compared else None,
-            near_ties=sum(self.near_ties.get(fork, False) for fork in forks) if compared else None,
+            near_ties=self._near_ties(forks) if compared else None,
             replies=len(replies),
         )
+
+    def _near_ties(self, forks: Sequence[Fork]) -> int | None:
+        if not self.unexamined.isdisjoint(forks):
+            return None
+        return sum(self.near_ties.get(fork, False) for fork in forks)
 
 
 def _known(numbers: Iterator[float | None]) -> tuple[float, ...]:

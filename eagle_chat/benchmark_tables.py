@@ -67,12 +67,14 @@ def _overall(benchmark: Benchmark, temperature: float) -> Table:
 
 
 def same_text(figures: Mapping[str, Any]) -> str:
-    """`yes`, `2 near ties`, or how many replies of how many differ with no such excuse."""
+    """`yes`, `2 near ties`, or how many replies of how many differ with no such excuse (?: perhaps one)."""
     differences, near_ties = figures["differences"], figures["near_ties"]
     if differences is None:
         return "–"
     if not differences:
         return "yes"
+    if near_ties is None:
+        return f"? {differences} of {figures['replies']}"
     if unexplained := differences - near_ties:
         return f"✗ {unexplained} of {figures['replies']}"
     return f"{near_ties} near tie{'' if near_ties == 1 else 's'}"

@@ -197,6 +197,16 @@ def test_half_precision_asks_fp32(bench, sky, monkeypatch, gap, near_ties):
     assert asked == [("torch.float32", 4)] * 3
 
 
+@pytest.mark.usefixtures("broken")
+def test_ctrl_c_while_fp32_is_asked(bench, sky, monkeypatch):
+    """Catches differences that nobody has looked at, and that are shown as wrong texts."""
+    monkeypatch.setattr(bench_methods, "top2_gap", lambda *about: os.kill(os.getpid(), signal.SIGINT) or 3.0)
+    way = ("--questions", sky, "--dtype", "bf16", "--max-new-tokens", 3, "--methods", "none,eagle2", "--json")
+    ran = bench(*way)
+    row = json.loads(ran.out)["results"][1]
+    assert (ran.code, row["differences"], row["near_ties"]) == (EXIT_INTERRUPTED, 3, None)
+
+
 def test_one_token_a_reply(bench, sky):
     """Catches a division by zero where no round is run."""
     report = report_of(bench("--questions", sky, "--max-new-tokens", 1, "--methods", ALL, "--json"))

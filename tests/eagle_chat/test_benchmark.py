@@ -126,6 +126,17 @@ def test_near_ties_are_differences_with_an_excuse():
     assert " 2 near ties " in tables(benchmark, SETTINGS, MACHINE)
 
 
+def test_a_difference_that_nobody_has_looked_at():
+    """Catches Ctrl+C that turns what may be a near tie into a wrong text, in the rows of others too."""
+    wrong = at_speed(10, tokens=(*range(5), 99))
+    benchmark = Benchmark(["none", "eagle2"], [asked(task, none=at_speed(10), eagle2=wrong) for task in "ab"])
+    benchmark.unexamined = frozenset(benchmark.forks())
+    assert (row(benchmark, "eagle2", "a").differences, row(benchmark, "eagle2", "a").near_ties) == (1, None)
+    assert row(benchmark, "none", "a").near_ties == 0
+    assert " ? 1 of 1 " in tables(benchmark, SETTINGS, MACHINE)
+    assert " ? 2 of 2 " in tables(benchmark, SETTINGS, MACHINE)
+
+
 def test_sampled_texts_of_transformers_are_not_compared():
     """Catches a difference made of another random generator; greedy texts and our own stay compared."""
     other = at_speed(20, tokens=(5, 6, 7))
