@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from eagle_chat import bench_heads, loading
-from eagle_chat.bench_heads import Chosen, choose, split_methods
+from eagle_chat.bench_heads import METHODS, Chosen, choose, split_methods
 from eagle_chat.errors import EagleChatError, UsageError
+from eagle_chat.methods import ALWAYS_THERE, CARDS, Needs
 from eagle_chat.options import Options
 from eagle_chat.weights import WeightsLocation
 from tests.eagle_chat.conftest import assert_refused
@@ -55,17 +56,20 @@ def test_without_methods_the_heads_decide(chat_model, chat_head):
 def test_all_that_can_run(chat_model, chat_head):
     """Catches a method without a head that ends the run, or that is left out in silence."""
     found = chosen(chat_model, "all", chat_head)
-    assert found.names == ["none", "eagle2", "pld", "eagle", "eagle2+pld", "transformers", "transformers-pld"]
-    assert set(found.left_out) == {"eagle3", "draft-model"}
-    assert "eagle3 and draft-model are left out" in found.note
-    assert chosen(chat_model, "all").names == ["none", "pld", "transformers", "transformers-pld"]
+    eagle2 = [method for method, card in CARDS.items() if card.needs is Needs.EAGLE2_HEAD]
+    bare = [*ALWAYS_THERE, "transformers", "transformers-pld"]
+    assert sorted(found.names) == sorted([*bare, *eagle2])
+    assert {*found.names, *found.left_out} == set(METHODS)
+    assert f"{found.left_out[-1]} are left out" in found.note
+    assert chosen(chat_model, "all").names == bare
 
 
 def test_what_is_left_out_is_said(bench, sky, chat_head):
     """Catches a note that is lost, or that spoils standard output."""
     ran = bench("--questions", sky, "--limit", 1, "--methods", "all", "--json")
-    assert ran.err.startswith("eagle3 and draft-model are left out: no head is known; --head METHOD=")
-    assert len(json.loads(ran.out)["results"]) == 7
+    assert ran.err.startswith("eagle3, ")
+    assert ran.err.endswith(" are left out: no head is known; --head METHOD=FOLDER names one.\n")
+    assert {"none", "eagle2", "transformers"} < {row["method"] for row in json.loads(ran.out)["results"]}
 
 
 def test_all_without_a_network(monkeypatch, chat_model):
@@ -122,14 +126,22 @@ def test_a_missing_head_costs_no_loading(bench, command, sky, chat_model, monkey
     assert_refused(bench("--questions", sky, "--methods", "eagle3,none"), "not for eagle3")
 
 
+def halves(rows: list[dict]) -> tuple[list[dict], list[dict]]:
+    """Those at temperature 0, and the others."""
+    return [row for row in rows if not row["temperature"]], [row for row in rows if row["temperature"]]
+
+
 def test_all_in_one_process(bench, sky, chat_model):
     """Catches drafters that disturb each other through the head they share, or size no tree by its cost."""
-    names = "eagle,none,eagle2+pld,draft-model,eagle2,pld"
+    names = "eagle,none,eagle2+pld,draft-model,eagle2,pld,lookahead,eagle2-bare,draft-model-sampled"
     way = ("--questions", sky, "--methods", names, "--head", f"draft-model={chat_model}", "--repeats", 2)
+    way = (*way, "--temperatures", "0,1")
     report = report_of(bench(*way, "--json"))
-    rows = {row["method"]: row for row in report["results"]}
+    rows, sampled = ({row["method"]: row for row in half} for half in halves(report["results"]))
     assert list(rows) == names.split(",") == report["settings"]["methods"]
     assert all(row["identical"] for row in rows.values())
+    assert {name for name, row in sampled.items() if not row["identical"]} == {"draft-model-sampled"}
+    assert sampled["draft-model-sampled"]["identical"] is None
     assert len({rows[name]["tau"] for name in ("none", "eagle2", "eagle", "draft-model", "pld")}) == 5
     settings = report["settings"]
     assert {kind: head["name"] for kind, head in settings["heads"].items()} == {
