@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,7 @@ from eagle_chat.bench_resume import KeptReplies
 from eagle_chat.bench_settings import settings
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, Benchmark
 from eagle_chat.benchmark_tables import tables
-from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.evaluation import check_lengths
 from eagle_chat.loading import refuse_server
 from eagle_chat.options import Dtype, Options, Quant
@@ -69,11 +68,21 @@ def bench(options: Options, job: Job) -> int:
     check_lengths(plan.tasks, loaded.session.prompts, info.context, options.system)
     report = _begin(options, plan, chosen, loaded, kept)
     benchmark = Benchmark(chosen.names, list(kept.known) if kept else [])
+    known, failure = len(benchmark.asked), None
     with interruptible(stop):
-        with suppress(Stopped):
+        try:
             _measure(plan, loaded, options, benchmark, narrator, kept)
+        except Stopped:
+            pass
+        except EagleChatError as error:
+            if len(benchmark.asked) == known:
+                raise
+            failure = error  # said once what was measured is safe
         _look_at_forks(loaded, benchmark, narrator, stop)
-    if not _report(benchmark, benchmark.as_json() | report, job):
+    is_read = _report(benchmark, benchmark.as_json() | report, job)
+    if failure:
+        raise failure
+    if not is_read:
         return EXIT_FAILURE
     return EXIT_INTERRUPTED if stop.is_set() else EXIT_DONE
 
@@ -189,9 +198,7 @@ def _look_at_forks(loaded: Loaded, benchmark: Benchmark, narrator: Console, stop
 
 
 def _report(benchmark: Benchmark, report: dict[str, Any], job: Job) -> bool:
-    """Files, then standard output; False where nobody reads that."""
-    write_file(job.csv, lambda: as_csv(benchmark))
-    write_file(job.markdown, lambda: as_markdown(benchmark, report))
+    """Standard output first, so that a bad file takes nothing from it. False where nobody reads that."""
     try:
         if job.as_json:
             write_json(report)
@@ -199,4 +206,7 @@ def _report(benchmark: Benchmark, report: dict[str, Any], job: Job) -> bool:
             write(tables(benchmark, report["settings"], report["machine"]))
     except BrokenPipeError:  # whoever read us has enough
         return False
+    finally:
+        write_file(job.csv, lambda: as_csv(benchmark))
+        write_file(job.markdown, lambda: as_markdown(benchmark, report))
     return True

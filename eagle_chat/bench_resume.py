@@ -38,7 +38,7 @@ class KeptReplies:
         self._length = len(content) - len(torn)
         lines = [self._parsed(number, line) for number, line in enumerate(whole.splitlines(), start=1)]
         self._header = lines[0] if lines else None
-        if (lines or torn) and (self._header or {}).get("bench") != FORMAT:
+        if (lines or torn) and not _is_header(self._header):
             raise UsageError(f"{path} holds no replies of a benchmark: give another file as --resume")
         self.known = [self._asked(number, line) for number, line in enumerate(lines[1:], start=2)]
 
@@ -55,7 +55,7 @@ class KeptReplies:
             self._write(header)
             return
         for part, may_change in (("settings", ()), ("machine", MAY_CHANGE)):
-            before = self._header.get(part, {})
+            before = self._header[part]
             for key in dict.fromkeys((*before, *now[part])):
                 old, new = before.get(key), now[part].get(key)
                 if key not in may_change and old != new:
@@ -93,16 +93,26 @@ class KeptReplies:
 
     def _asked(self, number: int, line: dict[str, Any]) -> Asked:
         try:
-            replies = {
-                name: Reply(tuple(reply["tokens"]), reply["rounds"], reply["seconds"], reply["prefilled"])
-                for name, reply in line["replies"].items()
-            }
+            replies = {name: _reply(**reply) for name, reply in line["replies"].items()}
             return Asked(line["task"], line["temperature"], tuple(line["prompt"]), replies)
-        except (KeyError, TypeError, AttributeError):
+        except (KeyError, TypeError, ValueError, AttributeError):
             raise self._damaged(number) from None
 
     def _damaged(self, number: int) -> UsageError:
         return UsageError(f"{self._path}, line {number} is damaged: give another file as --resume")
+
+
+def _is_header(line: dict[str, Any] | None) -> bool:
+    if line is None or line.get("bench") != FORMAT:
+        return False
+    settings, machine = line.get("settings"), line.get("machine")
+    return (
+        isinstance(settings, dict) and isinstance(machine, dict) and isinstance(machine.get("threads"), int)
+    )
+
+
+def _reply(tokens: list[int], rounds: int, seconds: float, prefilled: int) -> Reply:
+    return Reply(tuple(map(int, tokens)), int(rounds), float(seconds), int(prefilled))
 
 
 def _said(value: Any) -> str:

@@ -14,8 +14,8 @@ from eagle_chat.questions import ALL, TASKS
 Heads = Annotated[
     list[str] | None,
     typer.Option(
-        help="Draft head or draft model: alias, hub id or folder. For several methods METHOD=HEAD, repeated. "
-        "Default: the model's own.",
+        help="Draft head or draft model: alias, hub id or folder. For several methods METHOD=FOLDER, "
+        "repeated. Default: the model's own.",
         rich_help_panel=MODEL,
     ),
 ]

@@ -267,5 +267,5 @@ def test_help_says_how_to_give_methods():
     shown = CliRunner().invoke(cli, ["bench", "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == EXIT_DONE
     options = ("--questions", "--tasks", "--methods", "--temperatures", "--repeats", "--limit", "--csv")
-    for word in (*options, "--markdown", "--resume", "METHOD=HEAD", "128", *TASKS, *bench_heads.METHODS):
+    for word in (*options, "--markdown", "--resume", "METHOD=FOLDER", "128", *TASKS, *bench_heads.METHODS):
         assert word in shown.output

@@ -109,6 +109,7 @@ def test_what_cannot_be_written(bench, sky, tmp_path, monkeypatch):
     ran = bench("--questions", sky, *METHODS, "--limit", 1, "--markdown", path)
     assert (ran.code, ran.err.count("\n")) == (EXIT_FAILURE, 1)
     assert f"{path} cannot be written" in ran.err
+    assert "all tasks" in ran.out
 
 
 def test_own_tasks(bench):

@@ -15,8 +15,8 @@ import torch
 from eagle_chat import bench_machine, bench_methods
 from eagle_chat.bench_asking import Plan, ask
 from eagle_chat.bench_resume import KeptReplies
-from eagle_chat.benchmark import Reply
-from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED, UsageError
+from eagle_chat.benchmark import Asked, Reply
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from tests.eagle_chat.conftest import Ran, assert_refused
 from tests.eagle_chat.evaluation_runs import report_of, write_questions
 from tests.eagle_chat.test_bench_asking import LAYOUT, parrots, said, tasks
@@ -136,7 +136,12 @@ def test_threads_are_those_of_the_beginning(bench, sky, kept, monkeypatch):
     ("change", "said_"),
     [
         (lambda lines: [b"{}", *lines[1:]], "holds no replies of a benchmark"),
+        (lambda lines: [b'{"bench": 1, "settings": {}}'], "holds no replies of a benchmark"),
         (lambda lines: [b"hello"], "line 1 is damaged"),
+        (
+            lambda lines: [lines[0], lines[1].replace(b'"rounds": ', b'"rounds": [], "x": ')],
+            "line 2 is damaged",
+        ),
         (lambda lines: [lines[0], b'{"task": "sky"}'], "line 2 is damaged"),
         (lambda lines: [lines[0], lines[1].replace(b'"eagle2"', b'"eagle"')], "line 2 is damaged"),
         (
@@ -162,6 +167,21 @@ def test_what_cannot_be_a_file(bench, sky, tmp_path):
     for path in (tmp_path, tmp_path / "no" / "such.jsonl", notes):
         assert_refused(bench("--questions", sky, "--resume", path), str(path), "--resume")
     assert notes.read_text() == "remember the milk"
+
+
+def test_a_full_disk_takes_no_figures(bench, sky, tmp_path, monkeypatch):
+    """Catches an hour of measuring that ends in one sentence, and nothing else."""
+    add, path = KeptReplies.add, tmp_path / "kept.jsonl"
+
+    def full(self: KeptReplies, asked: Asked) -> None:
+        if len(path.read_text().splitlines()) == 3:
+            raise EagleChatError(f"{path} cannot be written")
+        add(self, asked)
+
+    monkeypatch.setattr(KeptReplies, "add", full)
+    ran = bench("--questions", sky, *METHODS, "--resume", path, "--json")
+    assert (ran.code, ran.err) == (EXIT_FAILURE, f"eagle-chat: {path} cannot be written\n")
+    assert [row["replies"] for row in json.loads(ran.out)["results"]] == [3, 3, 3]
 
 
 def test_known_replies_keep_the_order():
