@@ -34,10 +34,9 @@ def tables(benchmark: Benchmark, settings: Mapping[str, Any], machine: Mapping[s
 
 def _by_task(benchmark: Benchmark, temperature: float) -> Table:
     """A section for each task."""
-    table = Table(
-        "task", "method", box=box.SIMPLE, title=f"temperature {temperature:g}", padding=(0, 1, 0, 0)
-    )
-    for column in ("τ", "tok/s", "× plain", "× trans-\nformers", "same text"):
+    table = _table("task", "method")
+    table.title = f"temperature {temperature:g}"
+    for column in ("τ", "tok/s", "×\nplain", "× trans-\nformers", "same\ntext"):
         table.add_column(column, justify="right")
     rows = [row for row in benchmark.rows() if row.temperature == temperature]
     for task, group in groupby(rows, key=lambda row: row.task):
@@ -52,8 +51,8 @@ def _by_task(benchmark: Benchmark, temperature: float) -> Table:
 
 def _overall(benchmark: Benchmark, temperature: float) -> Table:
     """All tasks: the mean of their τ; medians over all replies, and intervals that hold these with 95 %."""
-    table = Table("all tasks", box=box.SIMPLE, padding=(0, 1, 0, 0))
-    for column in ("τ", "tok/s", "× plain", "95 %", "× trans-\nformers", "95 %", "same text"):
+    table = _table("all tasks")
+    for column in ("τ", "tok/s", "×\nplain", "95 %", "× trans-\nformers", "95 %", "same\ntext"):
         table.add_column(column, justify="right")
     for method, whole in benchmark.summary(temperature).items():
         ratios = (
@@ -64,6 +63,11 @@ def _overall(benchmark: Benchmark, temperature: float) -> Table:
         speed = number(whole["median_tokens_per_second"], 1)
         table.add_row(method, number(whole["tau"]), speed, *ratios, same_text(whole))
     return table
+
+
+def _table(*columns: str) -> Table:
+    """So narrow that the longest names fit into 80 columns."""
+    return Table(*columns, box=box.SIMPLE, padding=(0, 1, 0, 0), pad_edge=False)
 
 
 def same_text(figures: Mapping[str, Any]) -> str:

@@ -180,18 +180,24 @@ def test_temperatures_are_kept_apart():
 
 def test_table_fits_into_80_columns():
     """Catches a table that a terminal would fold, or that swallows a task named like markup."""
-    methods = ["none", "eagle2", "transformers", "transformers-pld"]
+    methods = ["none", "eagle2-no-rerank", "transformers", "transformers-pld"]
     benchmark = Benchmark(methods)
-    for task in ("humaneval", "a[1]"):
-        replies = {"none": at_speed(1234.5), "eagle2": at_speed(100), "transformers": at_speed(10)}
-        benchmark.asked.append(asked(task, **replies, transformers_pld=at_speed(9, tokens=(1, 2, 3))))
+    for task in ("conversation", "a[1]"):
+        for speed in (100, 110):
+            replies = {"none": at_speed(123.4), "transformers": at_speed(40)}
+            replies |= {
+                "eagle2-no-rerank": at_speed(speed),
+                "transformers-pld": at_speed(9, tokens=(1, 2, 3)),
+            }
+            benchmark.asked.append(asked(task, **replies))
     shown = tables(benchmark, SETTINGS, MACHINE)
     *table, settings, machine = shown.splitlines()
     assert max(map(len, table)) <= 80
     assert "a[1]" in shown
     for name in methods:  # each in two tasks, and in all
         assert sum(f" {name} " in line for line in table) == 3
-    assert settings.startswith("2 replies by each")
+    assert "0.81–0.89" in shown
+    assert settings.startswith("4 replies by each")
     assert all(part in machine for part in ("small (abababababab)", "AMD EPYC, 2 cores, 1 thread", "bf16"))
 
 
