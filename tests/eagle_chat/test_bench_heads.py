@@ -91,6 +91,14 @@ def test_a_folder_with_an_equals_sign(chat_model, chat_head, tmp_path):
         assert chosen(chat_model, "eagle2", head).heads["eagle2"].folder == folder
 
 
+def test_a_published_head_of_another_model(monkeypatch):
+    """Catches gigabytes of a head that is downloaded for a target which it cannot fit."""
+    monkeypatch.setattr(bench_heads, "find_head", lambda *about: pytest.fail("was looked for"))
+    for head in ("vicuna-7b", "eagle2=yuhuili/EAGLE-Vicuna-7B-v1.3"):
+        with pytest.raises(UsageError, match="vicuna-7b, whose hidden states are 4096 wide"):
+            chosen(Path("smollm2-135m"), "eagle2", head)
+
+
 @pytest.mark.parametrize(
     ("methods", "heads", "said"),
     [
