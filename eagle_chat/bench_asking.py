@@ -5,6 +5,8 @@ It knows no tokenizer and no torch; methods and the layout of prompts are handed
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -14,6 +16,7 @@ from eagle_chat.errors import UsageError
 from eagle_chat.questions import Question, Task
 
 if TYPE_CHECKING:
+    from eagle_chat.progress_bar import Show
     from eagle_chat.text import Message
 
 
@@ -44,6 +47,12 @@ class Plan:
         turns = sum(len(question.turns) for task in self.tasks for question in task.questions)
         return turns * len(self.temperatures) * self.repeats
 
+    @property
+    def fingerprint(self) -> str:
+        """Other questions, or in another order, have another one."""
+        turns = [[task.name, [question.turns for question in task.questions]] for task in self.tasks]
+        return hashlib.sha256(json.dumps(turns).encode()).hexdigest()
+
 
 @dataclass(frozen=True)
 class Layout:
@@ -59,19 +68,26 @@ class Layout:
         return [{"role": "system", "content": self.system}] if self.system else []
 
 
-def ask(plan: Plan, contenders: Sequence[Contender], layout: Layout) -> Iterator[Asked]:
+def ask(
+    plan: Plan,
+    contenders: Sequence[Contender],
+    layout: Layout,
+    known: Sequence[Asked] = (),
+    show: Show = lambda doing, done: None,
+) -> Iterator[Asked]:
     """Every prompt with the replies of all methods. Raises Stopped, and UsageError for one that is too long.
 
-    Another method begins at each prompt, so that no drift of the machine favours one of them.
+    Another method begins at each prompt, so that no drift of the machine favours one of them. The first
+    prompts are not asked again where their replies are `known`; `show` is told of every reply.
     """
+    answers = _Answers(layout, iter(known), show)
     for repeat in range(plan.repeats):
         place = repeat
         for task in plan.tasks:
             for question in task.questions:
                 for temperature in plan.temperatures:  # all of them with the same method first
-                    yield from _converse(
-                        task.name, question, temperature, _rotations(contenders, place), layout
-                    )
+                    orders = _rotations(contenders, place)
+                    yield from _converse(task.name, question, temperature, orders, answers)
                 place += 1
 
 
@@ -83,24 +99,54 @@ def _rotations(contenders: Sequence[Contender], place: int) -> Iterator[list[Con
         place += 1
 
 
+@dataclass(frozen=True)
+class _Answers:
+    """Where replies come from: those that are known, then the methods."""
+
+    layout: Layout
+    known: Iterator[Asked]
+    show: Show
+
+    def to(
+        self, task: str, temperature: float, prompt: list[int], order: list[Contender]
+    ) -> tuple[Asked, bool]:
+        """The prompt with its replies, and whether they are new."""
+        found = next(self.known, None)
+        if found is not None:
+            if (found.task, found.temperature, found.prompt) != (task, temperature, tuple(prompt)):
+                raise UsageError(
+                    f"the replies kept so far are to other prompts (in {found.task}, where {task} is asked): "
+                    "give another file as --resume"
+                )
+            return found, False
+        replies: dict[str, Reply] = {}
+        for contender in order:
+            self.show(f"{task} · {contender.name}", 0)
+            replies[contender.name] = contender.answer(prompt, temperature)
+            self.show(f"{task} · {contender.name}", 1)
+        return Asked(task, temperature, tuple(prompt), replies), True
+
+
 def _converse(
-    task: str, question: Question, temperature: float, orders: Iterator[list[Contender]], layout: Layout
+    task: str, question: Question, temperature: float, orders: Iterator[list[Contender]], answers: _Answers
 ) -> Iterator[Asked]:
     """The turns as one conversation, which goes on from plain decoding's replies, for all methods.
 
     Without plain decoding it goes on from the reply of the method that began.
     """
+    layout = answers.layout
     messages = layout.opening()
     for turn, order in zip(question.turns, orders, strict=False):
-        asked = [*messages, {"role": "user", "content": turn}]
-        prompt = layout.encode(asked)
+        said = [*messages, {"role": "user", "content": turn}]
+        prompt = layout.encode(said)
         if len(prompt) >= layout.context:
             raise UsageError(
                 f"{question.where} and the replies to it are longer than the context of "
                 f"{layout.context} tokens: lower --max-new-tokens"
             )
-        replies = {contender.name: contender.answer(prompt, temperature) for contender in order}
-        yield Asked(task, temperature, tuple(prompt), replies)
-        text = layout.text(replies.get(PLAIN, replies[order[0].name]).tokens)
+        asked, is_new = answers.to(task, temperature, prompt, order)
+        if is_new:
+            yield asked
+        text = layout.text(asked.replies.get(PLAIN, asked.replies[order[0].name]).tokens)
         if text:  # two user turns in a row fit no template
-            messages = [*asked, {"role": "assistant", "content": text}]
+            messages = [*said, {"role": "assistant", "content": text}]

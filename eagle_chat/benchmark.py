@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
+from eagle_chat.bootstrap import Interval, interval
 from eagle_chat.comparison import find_difference
 from eagle_chat.evaluation import mean
 from eagle_chat.methods import NOT_SEED_EQUAL
@@ -18,6 +19,7 @@ PLAIN = "none"
 TRANSFORMERS = "transformers"
 TRANSFORMERS_PLD = "transformers-pld"
 SAMPLED_OTHERWISE = (TRANSFORMERS, TRANSFORMERS_PLD, *NOT_SEED_EQUAL)
+BASELINES = (PLAIN, TRANSFORMERS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +92,17 @@ class Row:
     method: str
     task: str
     temperature: float
+    new_tokens: int  # of all replies
+    rounds: int
     tau: float | None  # pooled: tokens of all rounds / rounds
     tokens_per_second: float | None  # median over the replies, like both ratios
     vs_plain: float | None
+    vs_plain_interval: Interval | None  # that holds the median with 95 %, by bootstrap over the ratios
     vs_transformers: float | None
+    vs_transformers_interval: Interval | None
     identical: bool | None  # to plain decoding, token for token; None where that says nothing
     differences: int | None  # replies that are not
-    near_ties: int | None  # of these, replies that part at a near tie in fp32, as half precision may
+    near_ties: int | None  # of these, replies that part at a near tie in fp32; None: nobody has looked
     replies: int
 
 
@@ -107,6 +113,7 @@ class Benchmark:
     methods: Sequence[str]
     asked: list[Asked] = field(default_factory=list)
     near_ties: dict[Fork, bool] = field(default_factory=dict)  # empty in fp32, where nothing may differ
+    unexamined: frozenset[Fork] = frozenset()  # may be near ties: who measured had no time to see
 
     @property
     def temperatures(self) -> list[float]:
@@ -142,7 +149,11 @@ class Benchmark:
                 "vs_transformers": mean(row.vs_transformers for row in own),
                 "median_tokens_per_second": whole.tokens_per_second,
                 "median_vs_plain": whole.vs_plain,
+                "median_vs_plain_interval": whole.vs_plain_interval,
                 "median_vs_transformers": whole.vs_transformers,
+                "median_vs_transformers_interval": whole.vs_transformers_interval,
+                "new_tokens": whole.new_tokens,
+                "rounds": whole.rounds,
                 "identical": whole.identical,
                 "differences": whole.differences,
                 "near_ties": whole.near_ties,
@@ -167,24 +178,37 @@ class Benchmark:
     def _row(self, method: str, task: str, temperature: float, group: Sequence[Asked]) -> Row:
         replies = [one.replies[method] for one in group]
         rounds = sum(reply.rounds for reply in replies)
+        plain, transformers = (_known(one.ratio(method, name) for one in group) for name in BASELINES)
         compared = all(one.is_compared(method) for one in group)
         forks = [fork for fork in (one.fork(method) for one in group) if fork is not None]
         return Row(
             method=method,
             task=task,
             temperature=temperature,
+            new_tokens=sum(len(reply.tokens) for reply in replies),
+            rounds=rounds,
             tau=sum(reply.decoded for reply in replies) / rounds if rounds else None,
-            tokens_per_second=_median(reply.tokens_per_second for reply in replies),
-            vs_plain=_median(one.ratio(method, PLAIN) for one in group),
-            vs_transformers=_median(one.ratio(method, TRANSFORMERS) for one in group),
+            tokens_per_second=_median(_known(reply.tokens_per_second for reply in replies)),
+            vs_plain=_median(plain),
+            vs_plain_interval=interval(plain) if method != PLAIN else None,
+            vs_transformers=_median(transformers),
+            vs_transformers_interval=interval(transformers) if method != TRANSFORMERS else None,
             identical=not forks if compared else None,
             differences=len(forks) if compared else None,
-            near_ties=sum(self.near_ties.get(fork, False) for fork in forks) if compared else None,
+            near_ties=self._near_ties(forks) if compared else None,
             replies=len(replies),
         )
 
+    def _near_ties(self, forks: Sequence[Fork]) -> int | None:
+        if not self.unexamined.isdisjoint(forks):
+            return None
+        return sum(self.near_ties.get(fork, False) for fork in forks)
 
-def _median(numbers: Iterator[float | None]) -> float | None:
-    """Of those that are known; None where none is."""
-    known = [number for number in numbers if number is not None]
-    return median(known) if known else None
+
+def _known(numbers: Iterator[float | None]) -> tuple[float, ...]:
+    """Those that there are."""
+    return tuple(number for number in numbers if number is not None)
+
+
+def _median(numbers: Sequence[float]) -> float | None:
+    return median(numbers) if numbers else None

@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from eagle_chat import __version__, cache_command, config_command
 from eagle_chat.chats_cli import chats, resume_the_last
+from eagle_chat.cli_bench import Csv, Heads, Markdown, Methods, Repeats, Resume, Tasks, Temperatures
 from eagle_chat.cli_export import export
 from eagle_chat.cli_models import around_models
 from eagle_chat.cli_studying import studying
@@ -155,60 +156,53 @@ def evaluate(  # noqa: PLR0913 - one for each option
 
 
 @cli.command()
-@partial(with_options, configured=WEIGHTS, max_new_tokens=128)
+@partial(with_options, configured=WEIGHTS, repeated={"head": Heads}, max_new_tokens=128)
 def bench(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
     options: Options,
     more: MoreFiles = None,
     questions: QuestionFiles = None,
+    tasks: Tasks = None,
     limit: Limit = None,
-    methods: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME,…",
-            help="What is measured: methods as in --method, all of which need the same head or none (none is "
-            "plain decoding), transformers (its generate), transformers-pld (its prompt lookup). Ratios and "
-            "the comparison of texts want none or transformers among them. Default: none, what the head was "
-            "made for, transformers.",
-            show_default=False,
-        ),
-    ] = None,
-    temperatures: Annotated[
-        str | None,
-        typer.Option(metavar="T,…", help="Temperatures. Default: --temperature.", show_default=False),
-    ] = None,
-    repeats: Annotated[int, typer.Option(min=1, help="Ask everything this often.")] = 1,
+    methods: Methods = None,
+    temperatures: Temperatures = None,
+    repeats: Repeats = 1,
     ui: Annotated[
         bool, typer.Option("--ui", help="Measure what the screen costs instead: one prompt of its own.")
     ] = False,
     pairs: Annotated[int, typer.Option(min=1, help="Of --ui: replies without and with the screen.")] = 5,
     as_json: TablesAsJson = False,
+    csv: Csv = None,
+    markdown: Markdown = None,
+    resume: Resume = None,
 ) -> None:
     """Measure speed: every method answers every prompt, one right after the other, in one process.
 
-    A ratio is that of two neighbours; the median of all is shown. Texts are
+    A ratio is that of two neighbours; the median of all is shown, with the
+    interval that holds it with 95 % (bootstrap over the ratios). Texts are
     compared with plain decoding's, whose replies every conversation goes on
     from: all turns of a question are asked. The seed is 0 unless given.
 
-    --nodes, --depth and --beam are for the methods of the head; beside one,
-    those that need none have sizes of their own. For transformers the model is loaded a second time. Of the
-    configuration only model, head, dtype and device count here.
+    --nodes, --depth and --beam are for the methods of the EAGLE head; those
+    beside it have sizes of their own. For transformers the model is loaded a second time.
+    Of the configuration only model, head, dtype and device count here.
     """
     files = [*(questions or ()), *(more or ())]
     if ui:
         from eagle_chat.bench_ui import bench_ui
 
-        if files or methods or temperatures or limit or repeats > 1:
+        if files or tasks or methods or temperatures or limit or repeats > 1 or csv or markdown or resume:
             raise UsageError(
-                "--ui asks a prompt of its own, as often as --pairs says: leave questions, --methods, "
-                "--temperatures, --limit and --repeats out"
+                "--ui asks a prompt of its own, as often as --pairs says: leave questions, --tasks, "
+                "--methods, --temperatures, --limit, --repeats, --csv, --markdown and --resume out"
             )
         raise typer.Exit(bench_ui(options, pairs, as_json))
     from eagle_chat.bench import Job
     from eagle_chat.bench import bench as run_bench
 
-    raise typer.Exit(run_bench(options, Job(files, methods, temperatures, repeats, limit, as_json)))
+    job = Job(files, tasks, methods, temperatures, repeats, limit, as_json, csv, markdown, resume)
+    raise typer.Exit(run_bench(options, job))
 
 
 @cli.command()

@@ -18,13 +18,13 @@ from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
-from eagle_chat.tree_sizes import given_size, size_by_cost, tree_size
+from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost, tree_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
-    from engine import Eagle2, Engine, GenerationSettings, StockTarget, Target
+    from engine import Drafter, Eagle2, Engine, GenerationSettings, StockTarget, Target
 
 Progress = Callable[[Loading], None]
 
@@ -37,7 +37,7 @@ def load_session(
     Trees are `sized` by what they cost, unless that is not wanted or the options say how large they are.
     Raises EagleChatError or UsageError with one sentence for whatever cannot work.
     """
-    _refuse_server(options)
+    refuse_server(options)
     progress(Loading("starting PyTorch"))
     with _engine_errors_as_ours(options):
         return _load(options, progress, watched, sized)
@@ -49,7 +49,7 @@ def load_for_training(
     """The target alone, its prompts, where its weights come from, its stop ids. Raises as `load_session`."""
     from eagle_chat.text import Prompts, stop_ids
 
-    _refuse_server(options)
+    refuse_server(options)
     progress(Loading("starting PyTorch"))
     with _engine_errors_as_ours(options):
         from engine import StockTarget, load_model, pick_device, pick_dtype
@@ -65,7 +65,8 @@ def load_for_training(
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
 
 
-def _refuse_server(options: Options) -> None:
+def refuse_server(options: Options) -> None:
+    """Raise UsageError where the model is not to be loaded here."""
     if options.server is not None:
         raise UsageError("this command looks into the model and needs it here: leave --server out")
 
@@ -75,6 +76,24 @@ def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2
     with _engine_errors_as_ours(options):
         size = tree_size(options, _method_of(head, None), target.device)
         return load_eagle2(options, head, target, size)
+
+
+def load_more(
+    options: Options, method: Method, head: WeightsLocation | None, engine: Engine, progress: Progress
+) -> dict[str, Drafter]:
+    """Drafters of further weights for a loaded target. Raises as `load_session`."""
+    with _engine_errors_as_ours(options):
+        sizes = Sizes(options, method, engine.target.device, by_cost=engine.costs is not None)
+        drafters = load_drafters(options, sizes, engine.target, head, progress)
+    if engine.costs is not None:
+        follow_costs(drafters.values(), engine.costs)
+    return drafters
+
+
+def kind_of_head(options: Options, head: WeightsLocation, asked: Method | None = None) -> Method:
+    """The method that it was made for, which must be the one asked for. Raises as `load_session`."""
+    with _engine_errors_as_ours(options):
+        return _method_of(head, asked)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Annotated, Any, get_type_hints
@@ -241,15 +241,19 @@ def options_above(ctx: typer.Context) -> Options:
 
 
 def with_options(
-    command: Callable[..., Any], configured: Collection[str] | None = None, **defaults: Any
+    command: Callable[..., Any],
+    configured: Collection[str] | None = None,
+    repeated: Mapping[str, Any] | None = None,
+    **defaults: Any,
 ) -> Callable[..., Any]:
     """Give a command every option of `Options`; it receives them as its keyword `options`.
 
     Options given before a subcommand count for it too, unless it is given its own. What is given nowhere
     comes from environment and configuration, or only those that are `configured`. `defaults` are the
-    command's own where they differ from those of `Options`.
+    command's own where they differ from those of `Options`, as are the annotations of what may be
+    `repeated`, which arrives as lines of one text.
     """
-    hints = get_type_hints(Options, include_extras=True)
+    hints = get_type_hints(Options, include_extras=True) | dict(repeated or {})
     names = [field.name for field in fields(Options)]
     own_hints = get_type_hints(command, include_extras=True)
     keyword = inspect.Parameter.KEYWORD_ONLY
@@ -270,7 +274,7 @@ def with_options(
         if ctx.parent is not None:
             above = options_above(ctx)
             values |= {name: getattr(above, name) for name in names if _only_above(ctx, name)}
-        options = Options(**{name: values.pop(name) for name in names})
+        options = Options(**{name: _one(values.pop(name)) for name in names})
         if options.server is not None:
             from eagle_chat.server.options import for_server
 
@@ -283,6 +287,11 @@ def with_options(
     wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return wrapper
+
+
+def _one(value: Any) -> Any:
+    """Of an option that was repeated: lines of one text."""
+    return "\n".join(value) if isinstance(value, list) else value
 
 
 def _only_above(ctx: Any, name: str) -> bool:

@@ -11,12 +11,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 if TYPE_CHECKING:
     from rich.console import Console
 
+HOUR = 3600.0  # seconds that the time left is estimated from: by Rich's 30 a slow model would have none
+
 Show = Callable[[str, int], None]  # what is being done, and how many questions are done since the last call
 
 
 @contextmanager
-def question_bar(narrator: Console, total: int, unit: str = "questions") -> Iterator[Show]:
-    """A bar of `total` questions; nothing where standard error is no terminal.
+def question_bar(narrator: Console, total: int, unit: str = "questions", *, done: int = 0) -> Iterator[Show]:
+    """A bar of `total` questions, `done` of them already; nothing where standard error is no terminal.
 
     It is painted when it is told something and never between: no thread of its own runs beside the decoding.
     """
@@ -28,6 +30,13 @@ def question_bar(narrator: Console, total: int, unit: str = "questions") -> Iter
         TimeRemainingColumn(),
     )
     shown = narrator.is_terminal
-    with Progress(*columns, console=narrator, transient=True, auto_refresh=False, disable=not shown) as bar:
-        task = bar.add_task("", total=total)
+    with Progress(
+        *columns,
+        console=narrator,
+        transient=True,
+        auto_refresh=False,
+        disable=not shown,
+        speed_estimate_period=HOUR,
+    ) as bar:
+        task = bar.add_task("", total=total, completed=done)
         yield lambda doing, done: bar.update(task, description=doing, advance=done, refresh=True)

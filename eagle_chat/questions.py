@@ -1,15 +1,24 @@
-"""Files of questions: one JSON object a line, whose `turns` are asked in order as one conversation."""
+"""Files of questions: one JSON object a line, whose `turns` are asked in order as one conversation.
+
+Sets of our own for six kinds of task lie in the folder of the same name.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from eagle_chat.errors import UsageError
 from eagle_chat.options import is_utf8
+
+TASKS = ("conversation", "math", "code", "instruction", "qa", "summary")
+"""What our own questions are about: the kinds of task that papers on speculative decoding measure."""
+
+ALL = "all"
 
 
 @dataclass(frozen=True)
@@ -26,6 +35,16 @@ class Task:
 
     name: str  # the file's, without its extension
     questions: tuple[Question, ...]
+
+
+def own_files(tasks: str) -> list[Path]:
+    """Those of the tasks named, with commas between, or of `all`. Raises UsageError for others."""
+    names = list(dict.fromkeys(name.strip() for name in tasks.split(",")))
+    for name in names:
+        if name not in (*TASKS, ALL):
+            raise UsageError(f"--tasks knows no {name!r}: choose from {ALL}, {', '.join(TASKS)}")
+    chosen = TASKS if ALL in names else names
+    return [Path(str(files("eagle_chat").joinpath("questions", f"{name}.jsonl"))) for name in chosen]
 
 
 def read_tasks(paths: Sequence[Path], limit: int | None = None) -> list[Task]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from eagle_chat.options import Options
 if TYPE_CHECKING:
     import torch
 
-    from engine import Engine
+    from engine import Costs, Drafter, Engine
 
 
 @dataclass(frozen=True)
@@ -102,14 +103,21 @@ def _default(model: str, method: Method, device: torch.device) -> TreeSize:
 
 def size_by_cost(engine: Engine, prompt: list[int]) -> None:
     """Have the drafters choose their trees by what forwards cost, which is measured once."""
-    from engine import Eagle2, Grafted, PromptLookup, TreeSizing, measure_costs
+    from engine import measure_costs
 
     if engine.costs is None:
         engine.reset()
         engine.costs = measure_costs(engine.target, prompt)
-    for drafter in engine.drafters.values():
+    follow_costs(engine.drafters.values(), engine.costs)
+
+
+def follow_costs(drafters: Iterable[Drafter], costs: Costs) -> None:
+    """Have those that can choose their trees by `costs`."""
+    from engine import Eagle2, Grafted, PromptLookup, TreeSizing
+
+    for drafter in drafters:
         grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
         if isinstance(grown, Eagle2) and not grown.ablation:
-            grown.sizing = TreeSizing(engine.costs, grown.nodes)
+            grown.sizing = TreeSizing(costs, grown.nodes)
         if isinstance(drafter, Grafted | PromptLookup):
-            drafter.costs = engine.costs
+            drafter.costs = costs

@@ -142,6 +142,17 @@ def evaluate(command: Callable[..., Ran], chat_model: Path, chat_head: Path) -> 
 
 
 @pytest.fixture
+def bench(command: Callable[..., Ran], chat_model: Path, chat_head: Path) -> Callable[..., Ran]:
+    """`eagle-chat bench` with the tiny model and its head."""
+    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", "12")
+
+    def run(*args: object) -> Ran:
+        return command("bench", *options, *args)
+
+    return run
+
+
+@pytest.fixture
 def sky(tmp_path: Path) -> Path:
     """A file of three questions."""
     from tests.eagle_chat.evaluation_runs import write_questions

@@ -6,44 +6,34 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 from transformers import GenerationConfig, LlamaForCausalLM
 from typer.testing import CliRunner
 
-from eagle_chat import bench_loading, bench_methods
+from eagle_chat import bench_heads, bench_methods
 from eagle_chat.bench_methods import EngineMethod
 from eagle_chat.benchmark import Reply
 from eagle_chat.cli import cli
 from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED
+from eagle_chat.questions import TASKS
 from eagle_chat.text import Prompts
-from tests.eagle_chat.conftest import Ran, assert_refused
+from tests.eagle_chat.conftest import assert_refused
 from tests.eagle_chat.evaluation_runs import report_of, write_questions
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 ALL = "none,eagle2,pld,transformers,transformers-pld"
 RESULT_KEYS = {
-    "method", "task", "temperature", "tau", "tokens_per_second", "vs_plain", "vs_transformers", "identical",
-    "differences", "near_ties", "replies",
+    "method", "task", "temperature", "new_tokens", "rounds", "tau", "tokens_per_second", "vs_plain",
+    "vs_plain_interval", "vs_transformers", "vs_transformers_interval", "identical", "differences",
+    "near_ties", "replies",
 }  # fmt: skip
 MACHINE_KEYS = {
     "processor", "cores", "device", "gpu", "threads", "torch", "transformers", "dtype", "quant", "model",
     "weights_sha256", "date",
 }  # fmt: skip
-
-
-@pytest.fixture
-def bench(command, chat_model, chat_head) -> Callable[..., Ran]:
-    """`eagle-chat bench` with the tiny model and its head."""
-    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", "12")
-
-    def run(*args: object) -> Ran:
-        return command("bench", *options, *args)
-
-    return run
 
 
 @pytest.fixture
@@ -183,7 +173,7 @@ def test_penalty_reaches_every_method(bench, sky):
 @pytest.mark.usefixtures("broken")
 def test_a_difference_in_fp32_is_one(bench, sky, monkeypatch):
     """Catches a wrong text that is passed over, or excused as a near tie where nothing rounds."""
-    monkeypatch.setattr(bench_methods, "fp32_gap", lambda *about: 0.0)
+    monkeypatch.setattr(bench_methods, "top2_gap", lambda *about: 0.0)
     report = report_of(bench("--questions", sky, "--methods", "none,eagle2", "--json"))
     row = report["results"][1]
     assert (row["identical"], row["differences"], row["near_ties"]) == (False, 3, 0)
@@ -191,20 +181,30 @@ def test_a_difference_in_fp32_is_one(bench, sky, monkeypatch):
 
 
 @pytest.mark.usefixtures("broken")
-@pytest.mark.parametrize(("gap", "near_ties"), [(0.1, 3), (3.0, 0), (None, 0)])
+@pytest.mark.parametrize(("gap", "near_ties"), [(0.1, 3), (3.0, 0)])
 def test_half_precision_asks_fp32(bench, sky, monkeypatch, gap, near_ties):
     """Catches a difference that fp32 is not asked about, or whose answer is turned around."""
     asked: list[tuple[str, int]] = []
 
-    def measured(model, prefix, settings) -> float | None:
+    def measured(model, prefix, settings) -> float:
         asked.append((str(model.dtype), settings.seed))
         return gap
 
-    monkeypatch.setattr(bench_methods, "fp32_gap", measured)
+    monkeypatch.setattr(bench_methods, "top2_gap", measured)
     way = ("--questions", sky, "--dtype", "bf16", "--seed", 4, "--max-new-tokens", 3)
     row = report_of(bench(*way, "--methods", "none,eagle2", "--json"))["results"][1]
     assert (row["identical"], row["differences"], row["near_ties"]) == (False, 3, near_ties)
     assert asked == [("torch.float32", 4)] * 3
+
+
+@pytest.mark.usefixtures("broken")
+def test_ctrl_c_while_fp32_is_asked(bench, sky, monkeypatch):
+    """Catches differences that nobody has looked at, and that are shown as wrong texts."""
+    monkeypatch.setattr(bench_methods, "top2_gap", lambda *about: os.kill(os.getpid(), signal.SIGINT) or 3.0)
+    way = ("--questions", sky, "--dtype", "bf16", "--max-new-tokens", 3, "--methods", "none,eagle2", "--json")
+    ran = bench(*way)
+    row = json.loads(ran.out)["results"][1]
+    assert (ran.code, row["differences"], row["near_ties"]) == (EXIT_INTERRUPTED, 3, None)
 
 
 def test_one_token_a_reply(bench, sky):
@@ -248,11 +248,11 @@ def test_interrupt_shows_what_was_measured(bench, sky, monkeypatch, method):
 def test_what_cannot_be_measured(bench, command, sky, chat_model):
     """Catches a bad option that is found out after loading, or answered with a traceback."""
     ask = ("--questions", sky)
-    assert_refused(bench(*ask, "--methods", "none,medusa"), "'medusa'", *bench_loading.METHODS)
+    assert_refused(bench(*ask, "--methods", "none,medusa"), "'medusa'", *bench_heads.METHODS)
     assert_refused(bench(*ask, "--methods", ""), "--methods knows no ''")
-    assert_refused(bench(*ask, "--methods", "eagle2,draft-model"), "eagle2 and draft-model", "leave one out")
+    assert_refused(bench(*ask, "--methods", "eagle2,draft-model"), "could be for eagle2 or draft-model")
     assert_refused(bench(*ask, "--methods", "none", "--method", "eagle2"), "--method has no use")
-    assert_refused(bench(*ask, "--methods", "none,pld"), "--head has no use")
+    assert_refused(bench(*ask, "--methods", "none,pld"), "has no use: none of none, pld wants a head")
     assert_refused(bench(*ask, "--methods", "eagle3"), "not for eagle3")
     assert_refused(bench(), "there are no questions")
     for temperatures in ("hot", "0,", "-1", "1e-9", "inf", "nan"):
@@ -263,16 +263,9 @@ def test_what_cannot_be_measured(bench, command, sky, chat_model):
 
 
 def test_help_says_how_to_give_methods():
-    """Catches an option without a line of help."""
+    """Catches an option without a line of help, and a method that nobody is told of."""
     shown = CliRunner().invoke(cli, ["bench", "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == EXIT_DONE
-    for word in (
-        "--questions",
-        "--methods",
-        "transformers-pld",
-        "--temperatures",
-        "--repeats",
-        "--limit",
-        "128",
-    ):
+    options = ("--questions", "--tasks", "--methods", "--temperatures", "--repeats", "--limit", "--csv")
+    for word in (*options, "--markdown", "--resume", "METHOD=FOLDER", "128", *TASKS, *bench_heads.METHODS):
         assert word in shown.output

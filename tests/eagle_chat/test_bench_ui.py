@@ -62,7 +62,8 @@ def test_with_a_tiny_model(command: Command, chat_model: Path, chat_head: Path) 
 
 def test_what_is_refused(command: Command) -> None:
     """Catches options that are silently ignored."""
-    assert_refused(command("bench", "--ui", "--methods", "none"), "--ui", "--methods")
+    for option, value in (("--methods", "none"), ("--tasks", "all"), ("--csv", "x.csv")):
+        assert_refused(command("bench", "--ui", option, value), "--ui", option)
 
 
 @pytest.mark.slow

@@ -94,7 +94,8 @@ def test_no_address(command: Command, url: str) -> None:
 
 def test_commands_that_look_into_the_model(command: Command, address: str, sky: Path) -> None:
     """Catches a measurement of the default model where the server's was meant."""
-    assert_refused(command("--server", address, "evaluate", "--questions", sky), "leave --server out")
+    for name in ("evaluate", "bench"):
+        assert_refused(command("--server", address, name, "--questions", sky), "leave --server out")
 
 
 def test_configuration_of_local_models(

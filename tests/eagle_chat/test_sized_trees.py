@@ -11,6 +11,7 @@ import pytest
 from transformers import AutoTokenizer
 
 from eagle_chat import bench_loading
+from eagle_chat.bench_heads import choose
 from eagle_chat.bench_methods import EngineMethod
 from eagle_chat.events import Finished, RoundDone, SessionInfo, Started
 from eagle_chat.loading import load_session
@@ -161,10 +162,11 @@ def test_a_benchmark_sizes_its_trees(chat_model: Path, chat_head: Path) -> None:
     """A benchmark of other trees than the chat draws; or of sized ones where a size was asked for."""
     options = Options(str(chat_model), str(chat_head), dtype=Dtype.FP32)
     stop = threading.Event()
-    loaded = bench_loading.load(options, ["eagle2", "none"], lambda _: None, stop)
+    chosen = choose(["eagle2", "none"], options, lambda _: None)
+    loaded = bench_loading.load(options, chosen, lambda _: None, stop)
     assert loaded.session.info.sized
     given = Options(str(chat_model), str(chat_head), dtype=Dtype.FP32, nodes=5)
-    loaded = bench_loading.load(given, ["eagle2", "none"], lambda _: None, stop)
+    loaded = bench_loading.load(given, chosen, lambda _: None, stop)
     assert not loaded.session.info.sized
 
 
