@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.screen import Screen
 
 import eagle_chat.chat_commands  # noqa: F401 - registers them
+from eagle_chat.asking_again import AskingAgain
 from eagle_chat.choices import Choices
 from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest
 from eagle_chat.conversation_recorder import Recorder
@@ -22,15 +23,13 @@ from eagle_chat.events import Failed
 from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
-from eagle_chat.methods import ALWAYS_THERE
+from eagle_chat.palette_commands import palette_commands
 from eagle_chat.pausing import Pausing
-from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
-from eagle_chat.server.options import NO_COMPARISON
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
@@ -76,6 +75,7 @@ class EagleChatApp(ExportingApp):
         super().__init__(theme, look)
         self.worker = Worker(make_session, recorder)
         self.saved = SavedChats(self)
+        self.again: AskingAgain = AskingAgain(self)
         self._resume = resume
         self.chat = ChatScreen(title)
         budget = budget or FrameBudget()
@@ -95,18 +95,7 @@ class EagleChatApp(ExportingApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Ours first, then theme, keys, screenshot and quit."""
-        yield SystemCommand("New chat", "Forget the conversation", self.action_new_chat)
-        yield SystemCommand(
-            "Compare with plain decoding", "The last prompt, side by side", self.action_compare
-        )
-        yield SystemCommand("Regenerate (new seed)", "Replace the last reply", self.action_regenerate)
-        yield SystemCommand("Copy the last reply", "As Markdown", partial(self.action_command, "/copy"))
-        yield SystemCommand(
-            "Parameters", "Temperature, seed, method and the rest", partial(self.action_command, "/params")
-        )
-        yield SystemCommand("Conversations", "Search and resume", self.action_conversations)
-        yield SystemCommand("Export this chat", "As Markdown", self.action_export_chat)
-        yield SystemCommand("Help", "Keys, numbers and the tree", self.action_help)
+        yield from palette_commands(self)
         yield from super().get_system_commands(screen)
 
     def on_ready(self) -> None:
@@ -203,28 +192,12 @@ class EagleChatApp(ExportingApp):
 
     def action_compare(self) -> None:
         """The last prompt again, without drafting."""
-        reply = self._last_reply("compare")
-        if reply is None:
-            return
-        if self.feed.info is not None and self.feed.info.server is not None:
-            self.say(NO_COMPARISON)
-            return
-        if not reply.rounds:
-            self.say("That reply is of an earlier day: f5 makes it anew, then compare.")
-            return
-        if reply.method == "none":
-            self.say("This is plain decoding already: there is nothing to compare it with.")
-            return
-        assert self.feed.info is not None
-        methods = [method for method in ALWAYS_THERE if method != reply.method]
-        screen = CompareScreen(reply, self.feed.info, methods)
-        self.push_screen(screen)
-        self._run_again(screen)
+        self.again.compare()
 
     def on_compare_screen_wanted(self, message: CompareScreen.Wanted) -> None:
         """The comparison goes on with another method."""
         if isinstance(self.screen, CompareScreen) and not self.busy:
-            self._run_again(self.screen)
+            self.again.run(self.screen)
 
     def action_regenerate(self) -> None:
         """Another reply to the last prompt."""
@@ -232,15 +205,7 @@ class EagleChatApp(ExportingApp):
 
     def regenerate(self, seed: int | None) -> None:
         """Another reply to the last prompt, with a random seed unless one is given."""
-        reply = self._last_reply("regenerate")
-        if reply is None:
-            return
-        self.feed.replacing = True
-        self.chat.busy = True
-        if reply.is_turn:
-            self.worker.regenerate(seed=seed)
-        else:  # it has left no trace in the session
-            self.worker.ask(reply.prompt, seed=seed)
+        self.again.regenerate(seed)
 
     def action_new_chat(self) -> None:
         """Forget the conversation, also in the middle of a reply."""
@@ -309,27 +274,12 @@ class EagleChatApp(ExportingApp):
             "compare", "conversations", "new_chat", "regenerate",
         )  # fmt: skip
 
-    def _last_reply(self, what: str) -> Reply | None:
-        """The last reply if `what` can be done with it now; otherwise the user is told why not."""
-        if self.busy or self.feed.info is None:
-            self.say(f"Wait for the reply, or stop it with esc, then {what}.")
-        elif self.feed.reply is None:
-            self.say(f"There is no reply to {what} yet.")
-        elif self.screen is self.chat:
-            return self.feed.reply
-        return None
-
     def _ask(self, text: str) -> None:
         prompt = prompt_text(text)
         self.feed.conversation.sent(prompt)
         self.chat.sent(prompt)
         self.chat.busy = True
         self.worker.ask(prompt)
-
-    def _run_again(self, screen: CompareScreen) -> None:
-        self.feed.comparison = screen
-        self.chat.busy = True
-        self.worker.again(method=screen.method)
 
     def _take_back_queued(self) -> None:
         if self._queued is not None:
