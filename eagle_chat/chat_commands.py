@@ -12,6 +12,7 @@ from eagle_chat.choices import MOST_SEED, PARAMETERS, Choices, Parameter, method
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
+from eagle_chat.methods import CARDS, Method
 from eagle_chat.screens.parameters import ParametersScreen
 
 if TYPE_CHECKING:
@@ -108,9 +109,13 @@ def _parameters(app: EagleChatApp, _: str) -> None:
     app.push_screen(form, lambda choices: change(app, choices) if choices else None)
 
 
+def _about_method(name: str) -> str:
+    return CARDS[Method(name)].proposes if name in list(Method) else "however the server drafts"
+
+
 register(
     Command("method", "[NAME]", "what drafts; the text does not depend on it", _method,
-            lambda app: app.feed.methods),
+            lambda app: app.feed.methods, _about_method),
     *(Command(each.command, f"[{each.argument}]", each.meaning, partial(_set, each), partial(_words, each))
       for each in PARAMETERS),
     Command("params", "", "all of these on a form", _parameters),

@@ -29,6 +29,7 @@ class Command:
     meaning: str
     run: Callable[[EagleChatApp, str], None]
     values: Callable[[EagleChatApp], Iterable[str]] = _nothing  # worth offering for the argument
+    about: Callable[[str], str] | None = None  # what one of these means
 
     @property
     def needs_argument(self) -> bool:
@@ -104,7 +105,7 @@ def suggest(app: EagleChatApp, text: str) -> list[Suggestion]:
     if command is None:
         return []
     return [
-        Suggestion(f"/{name} {value}", command.meaning, is_whole=True)
+        Suggestion(f"/{name} {value}", command.about(value) if command.about else command.meaning, True)
         for value in command.values(app)
         if value.startswith(argument.lstrip())
     ]

@@ -43,7 +43,7 @@ TREE = ("nodes", "depth", "beam")
 class Card:
     """What there is to know of a method before choosing it."""
 
-    proposes: str
+    proposes: str  # short enough for a completion
     costs: str
     wins: str
     paper: str
@@ -63,14 +63,14 @@ _EAGLE2 = "Li et al., EMNLP 2024"
 _SPECULATIVE = "Leviathan et al.; Chen et al., 2023"
 CARDS = {
     Method.NONE: Card(
-        "nothing: plain decoding, one token a round",
+        "nothing: plain decoding",
         "nothing",
         "where drafting does not pay",
         "the baseline",
         shape="drafts nothing",
     ),
     Method.EAGLE2: Card(
-        "a tree that a head grows where it is confident, the best of all candidates",
+        "a tree that a head grows where it is confident",
         "a small layer for each level, and the tree's rows",
         "nearly everywhere a head is known",
         _EAGLE2,
@@ -79,7 +79,7 @@ CARDS = {
         by_cost=True,
     ),
     Method.EAGLE3: Card(
-        "EAGLE-2's tree, by a head that reads three layers of the target",
+        "EAGLE-2's tree, by a head that reads three layers",
         "a small layer for each level, and the tree's rows",
         "with heads that saw much text",
         "Li et al., NeurIPS 2025",
@@ -88,7 +88,7 @@ CARDS = {
         by_cost=True,
     ),
     Method.EAGLE2_PLD: Card(
-        "EAGLE-2's tree, and in it what followed the same words before",
+        "EAGLE-2's tree, and what followed the words before",
         "as EAGLE-2, and rows for what is looked up where that pays",
         "where texts are copied: summaries, programs, second drafts",
         f"{_EAGLE2}; Saxena, 2023",
@@ -97,7 +97,7 @@ CARDS = {
         by_cost=True,
     ),
     Method.EAGLE: Card(
-        "the head's best candidates in a tree of always the same shape",
+        "the head's best, in a tree of always one shape",
         "five small layers and 25 rows",
         "over chains; EAGLE-2 has a better tree for less",
         "Li et al., ICML 2024",
@@ -106,7 +106,7 @@ CARDS = {
         "fills a fixed tree, cut at --depth",
     ),
     Method.EAGLE2_NO_VALUE: Card(
-        "EAGLE-2's tree, nodes ranked by their own confidence and not by their path's",
+        "EAGLE-2, ranked by each node's own confidence",
         "as EAGLE-2",
         "nothing: it shows what the value brings",
         f"{_EAGLE2}, ablation",
@@ -114,7 +114,7 @@ CARDS = {
         TREE,
     ),
     Method.EAGLE2_NO_RERANK: Card(
-        "EAGLE-2's tree of the nodes that were expanded, not of the best of all",
+        "EAGLE-2, of no other nodes than the expanded",
         "as EAGLE-2",
         "nothing: it shows what the rerank brings",
         f"{_EAGLE2}, ablation",
@@ -122,7 +122,7 @@ CARDS = {
         TREE,
     ),
     Method.EAGLE2_BARE: Card(
-        "EAGLE-2's tree with neither value nor rerank",
+        "EAGLE-2 with neither value nor rerank",
         "as EAGLE-2",
         "nothing: it shows what both bring",
         f"{_EAGLE2}, ablation",
@@ -130,7 +130,7 @@ CARDS = {
         TREE,
     ),
     Method.PLD: Card(
-        "what followed the last words where they stood before",
+        "what followed the last words before",
         "rows alone",
         "where texts are copied, and nothing is to be downloaded",
         "Saxena, 2023",
@@ -138,7 +138,7 @@ CARDS = {
         by_cost=True,
     ),
     Method.LOOKAHEAD: Card(
-        "n-grams that the target wrote itself in guessing ahead",
+        "n-grams the target wrote itself, guessing ahead",
         "many rows: those of the guesses, and of the n-grams",
         "on a GPU with compute to spare, and nothing to be downloaded",
         "Fu et al., ICML 2024",
@@ -146,7 +146,7 @@ CARDS = {
         shape="has n-grams, sized by --depth, in a window, sized by --beam",
     ),
     Method.DRAFT_MODEL: Card(
-        "what a small model of the same family would say",
+        "what a small model of the family would say",
         "a forward of the small model for each token",
         "with a target many times as large",
         _SPECULATIVE,
@@ -155,7 +155,7 @@ CARDS = {
         "drafts a chain, sized by --depth",
     ),
     Method.DRAFT_MODEL_SAMPLED: Card(
-        "tokens drawn from a small model, accepted by the ratio of probabilities",
+        "tokens drawn from a small model, as in textbooks",
         "a forward of the small model for each token",
         "nothing over draft-model: it is the textbook's, equal in distribution but not token by token",
         _SPECULATIVE,

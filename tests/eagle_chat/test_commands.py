@@ -67,6 +67,7 @@ def test_suggestions_filter_as_one_types() -> None:
         "/method pld",
     ]
     assert [each.text for each in suggest(APP, "/method p")] == ["/method pld"]
+    assert [each.hint for each in suggest(APP, "/method p")] == ["what followed the last words before"]
     assert [each.text for each in suggest(APP, "/nodes ")] == ["/nodes auto"]
     for text in ("", "hello", "//te", "/te\nmp", "/temp 0.7", "/nothing "):
         assert suggest(APP, text) == []

@@ -55,6 +55,7 @@ def test_every_method_has_a_card() -> None:
     for card in CARDS.values():
         assert all((card.proposes, card.costs, card.wins, card.paper, card.shape))
         assert set(card.sizes) <= set(TREE)
+        assert len(card.proposes) <= 51  # beside the longest id, at 80 columns
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.9])
