@@ -10,9 +10,10 @@ from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.catalogue import best_method
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading
-from eagle_chat.methods import CARDS, Method, Needs
+from eagle_chat.methods import CARDS, Method, Needs, fastest
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
+from eagle_chat.tree_sizes import given_size
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 ALL = "all"
@@ -58,14 +59,13 @@ def split_methods(text: str) -> list[str]:
 
 
 def choose(names: Sequence[str] | None, options: Options, progress: Callable[[Loading], None]) -> Chosen:
-    """The methods with their heads; without names the heads' own between plain decoding and transformers.
+    """The methods with their heads; without names a chat's own between plain decoding and transformers.
 
     Raises UsageError or EagleChatError for a method without a head, and for a head without a method.
     """
     given = _given(options.head)
     if names is None:
-        own = [kind or _recognised(given[kind], options, progress) for kind in given]
-        names = [PLAIN, *(own or [best_method(None, options.model)]), TRANSFORMERS]
+        names = [PLAIN, *_own_methods(given, options, progress), TRANSFORMERS]
     everything = list(names) == [ALL]
     names = METHODS if everything else names
     given = _with_kinds(given, names, everything, options, progress)
@@ -78,6 +78,15 @@ def choose(names: Sequence[str] | None, options: Options, progress: Callable[[Lo
     if left_out and not everything:
         raise UsageError(_missing(left_out[0], options.model))
     return Chosen([name for name in names if name not in left_out], heads, given, left_out)
+
+
+def _own_methods(
+    given: Mapping[str, str], options: Options, progress: Callable[[Loading], None]
+) -> list[str]:
+    """What a chat drafts by with these heads."""
+    kinds = [kind or _recognised(given[kind], options, progress) for kind in given]
+    methods = [Method(kind) for kind in kinds or [best_method(None, options.model)]]
+    return [method if given_size(options) else fastest(method) for method in methods]
 
 
 def _given(head: str | None) -> dict[str, str]:
@@ -161,7 +170,7 @@ def _find(
 
 def _missing(method: str, model: str) -> str:
     kind = KINDS[method]
-    what = "small model" if kind == DRAFT_MODEL else f"{kind} head" if kind != method else "draft head"
+    what = "small model" if kind == DRAFT_MODEL else f"{kind} head"
     return (
         f"no {what} is known for {model}, so {method} cannot be measured: name one with "
         f"--head {kind}=FOLDER, or choose other --methods"

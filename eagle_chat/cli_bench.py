@@ -34,7 +34,7 @@ Methods = Annotated[
         metavar=f"{ALL}|NAME,…",
         help=f"What is measured: {', '.join(Method)}, transformers (its generate), transformers-pld (its "
         "prompt lookup); all is whatever can run here. Ratios and the comparison of texts want none, plain "
-        "decoding, or transformers among them. Default: none, what the head was made for, transformers.",
+        "decoding, or transformers among them. Default: none, what a chat drafts by, transformers.",
         show_default=False,
     ),
 ]

@@ -15,7 +15,7 @@ from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_drafters import Sizes, load_drafters, load_eagle2
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
-from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized
+from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost, tree_size
@@ -127,8 +127,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
     sized = sized and not given_size(options) and are_sized(method)
-    if sized and options.method is None and method is Method.EAGLE2:
-        method = Method.EAGLE2_PLD  # measured to be the fastest of a head; what does not pay is left out
+    if sized and options.method is None:
+        method = fastest(method)
     sizes = Sizes(options, method, device, sized)
     size, sized = sizes.of(method), sizes.is_by_cost(method)
     location = find_target(options.model, progress)

@@ -107,7 +107,7 @@ def test_methods_without_transformers(bench, sky, monkeypatch):
 def test_default_methods(bench, command, sky, chat_model):
     """Catches a default that leaves the head or a baseline out, and --method without effect."""
     report = report_of(bench("--questions", sky, "--json"))
-    assert list(report["summary"]["0"]) == ["none", "eagle2", "transformers"]
+    assert list(report["summary"]["0"]) == ["none", "eagle2+pld", "transformers"]
     options = ("--model", chat_model, "--dtype", "fp32", "--max-new-tokens", 4, "--questions", sky, "--json")
     report = report_of(command("bench", "--method", "pld", *options))
     assert list(report["summary"]["0"]) == ["none", "pld", "transformers"]
@@ -220,7 +220,15 @@ def test_table(bench, sky):
     """Catches a table that is printed on the wrong stream or without what it was measured on."""
     ran = bench("--questions", sky, "--limit", 1)
     assert (ran.code, ran.err) == (EXIT_DONE, "")
-    for part in (" none ", " eagle2 ", " transformers ", "temperature 0", " yes ", "1 reply by each", "fp32"):
+    for part in (
+        " none ",
+        " eagle2+pld ",
+        " transformers ",
+        "temperature 0",
+        " yes ",
+        "1 reply by each",
+        "fp32",
+    ):
         assert part in ran.out
 
 
@@ -259,7 +267,7 @@ def test_what_cannot_be_measured(bench, command, sky, chat_model):
         assert_refused(bench(*ask, "--temperatures", temperatures), "--temperatures has", "at least 0.001")
     for methods in ((), ("--methods", "none,eagle2")):
         ran = command("bench", "--model", chat_model, *ask, *methods)
-        assert_refused(ran, "no draft head is known", "eagle2 cannot be measured", "--head")
+        assert_refused(ran, "no eagle2 head is known", "cannot be measured", "--head")
 
 
 def test_help_says_how_to_give_methods():

@@ -48,9 +48,9 @@ def test_heads_by_method(chat_model, chat_head):
 
 def test_without_methods_the_heads_decide(chat_model, chat_head):
     """Catches a head that is named and not measured."""
-    assert chosen(chat_model, None, chat_head).names == ["none", "eagle2", "transformers"]
+    assert chosen(chat_model, None, chat_head).names == ["none", "eagle2+pld", "transformers"]
     two = chosen(chat_model, None, f"eagle={chat_head}", f"draft-model={chat_model}")
-    assert two.names == ["none", "eagle2", "draft-model", "transformers"]
+    assert two.names == ["none", "eagle2+pld", "draft-model", "transformers"]
 
 
 def test_all_that_can_run(chat_model, chat_head):

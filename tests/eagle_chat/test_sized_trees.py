@@ -67,7 +67,7 @@ def load(chat_model: Path, chat_head: Path) -> Callable[..., ChatSession]:
 
 
 def drafter_of(session: ChatSession) -> Eagle2:
-    drafter = session.engine.drafters[session.info.method]
+    drafter = session.engine.drafters["eagle2"]
     assert isinstance(drafter, Eagle2)
     return drafter
 
