@@ -10,7 +10,6 @@ import pytest
 import torch
 from rich.console import Console
 
-from eagle_chat.loading import TreeSize
 from eagle_chat.study.chart import Drawing, Mark, Panel, Series, ticks_between
 from eagle_chat.study.fixed_tree import fixed_tree
 from eagle_chat.study.numbers import difference_interval, quartiles, tau, times_chance
@@ -18,6 +17,7 @@ from eagle_chat.study.shown import live, panels, printed, tables
 from eagle_chat.study.size import axes
 from eagle_chat.study.svg_chart import svg
 from eagle_chat.study.vocabulary import Witness
+from eagle_chat.tree_sizes import TreeSize
 from engine import PUBLISHED, GenerationSettings, NoDrafter, Sampler
 from engine.drafters.eagle import check_paths
 
