@@ -20,7 +20,7 @@ PARTS = {
 }
 FEW_QUESTIONS = 20
 PAPER = (
-    "The paper (Vicuna-7B, 60 nodes; MT-bench, GSM8K): without value 0.59 and 1.01 below, without rerank "
+    "The paper (Vicuna-7B, 60/6/10; MT-bench, GSM8K): without value 0.59 and 1.01 below, without rerank "
     "0.12 and 0.12, without both 1.06 and 1.04."
 )
 
@@ -31,7 +31,7 @@ class AblationFigure:
     stages = ((*PARTS, EAGLE),)
 
     def __init__(self, lab: Lab) -> None:
-        size = lab.size
+        self._size = size = lab.size
         self._drafters: dict[str, Drafter] = {
             name: Eagle2(lab.head, size.nodes, size.depth, size.beam, ablation=ablation)
             for name, ablation in PARTS.items()
@@ -67,7 +67,7 @@ class AblationFigure:
             Panel("τ, tokens a round", (Series("τ", taus, joined=False),), ticks),
             Panel("difference from eagle2", (Series("difference, 95 %", lost, joined=False),), ticks[1:]),
         )
-        heads = ("variant", *(f"τ {task}" for task in tasks), "τ", "difference", "95 %", "rounds", "tokens")
+        heads = ("variant", *(f"τ\n{task}" for task in tasks), "τ", "difference", "95 %", "rounds", "tokens")
         rows = tuple(_row(name, one) for name, one in found.items())
         return Drawing(
             panels, heads, rows, f"fewer than {FEW_QUESTIONS} questions", self._notes(), narrowest=48
@@ -100,18 +100,24 @@ class AblationFigure:
 
     def _notes(self) -> tuple[str, ...]:
         questions = len(self._pairs.complete)
-        few = (
-            " That is few: another choice of questions may turn the order."
-            if questions < FEW_QUESTIONS
-            else ""
-        )
+        few = " That is few: other questions may turn the order." if questions < FEW_QUESTIONS else ""
         notes = [
-            f"{counted(questions, 'question')} answered by all. Intervals are of the difference over "
-            f"the same questions (bootstrap); they want two questions of each task.{few}",
+            f"{counted(questions, 'question')} answered by all.{few} Intervals are of the difference over "
+            "the same questions (bootstrap); they want two questions of each task.",
             self._pairs.note(),
+            self._half_a_rerank(),
             PAPER,
         ]
         return tuple(note for note in notes if note)
+
+    def _half_a_rerank(self) -> str | None:
+        expanded = self._size.depth * self._size.beam
+        if expanded <= self._size.nodes:
+            return None
+        return (
+            f"Without the rerank the best {self._size.nodes} of {expanded} expanded nodes are kept, which is "
+            "half a rerank: as many nodes as depth times beam leave none."
+        )
 
 
 def _row(name: str, one: dict[str, Any]) -> tuple[str, ...]:

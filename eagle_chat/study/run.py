@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from eagle_chat.catalogue import best_method
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.evaluation import check_lengths
-from eagle_chat.methods import Method
+from eagle_chat.methods import CARDS, Method
 from eagle_chat.options import Options
 from eagle_chat.questions import Task, read_tasks
 from eagle_chat.streams import check_output, interruptible, loading_status, write, write_json
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 
 PACKAGED = Path(__file__).parents[1] / "questions"
 
-# Trees as large as EAGLE's fixed one, which they are compared with, and the paper's beam.
-LIKE_EAGLE = {"nodes": 25, "depth": 5, "beam": 10}
+# Trees as large as EAGLE's fixed one, which they are compared with. As with the paper's 60/6/10, there are as
+# many nodes as depth times beam expand: without the rerank nothing is left to choose.
+LIKE_EAGLE = {"nodes": 25, "depth": 5, "beam": 5}
 
 
 @dataclass(frozen=True)
@@ -85,12 +87,14 @@ def _load(options: Options, narrator: Console) -> Lab:
     from engine import Eagle2
 
     with loading_status(narrator) as progress:
-        method = options.method or Method.EAGLE2
-        if find_head(options.head, options.model, method.value, progress) is None:
+        method = options.method or Method(best_method(options.head, options.model))
+        # Before the target, which may be a large download.
+        if find_head(options.head, options.model, CARDS[method].needs.value, progress) is None:
             raise UsageError(f"no draft head is known for {options.model}: name one with --head")
         session = load_session(options, progress, watched=False, sized=False)
     drafter = session.engine.drafters[session.info.method]
-    assert isinstance(drafter, Eagle2)
+    if not isinstance(drafter, Eagle2):
+        raise UsageError(" ".join((*session.info.notes, "There is nothing to study: choose another model.")))
     return Lab(session, drafter.head)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
@@ -30,7 +31,8 @@ def printed(drawing: Drawing, settings: str, ascii_only: bool) -> str:
     with console.capture() as capture:
         for line in panels(drawing, width, min(HIGHEST, max(LOWEST, rows // down - 2)), ascii_only):
             console.print(line, soft_wrap=True)
-        console.print(table(drawing, ascii_only))
+        for grid in tables(drawing, console.width, ascii_only):
+            console.print(grid)
         for note in (*drawing.notes, settings):
             console.print(spelled(note, ascii_only), markup=False, soft_wrap=True)
     return capture.get()
@@ -49,13 +51,28 @@ def panels(drawing: Drawing, width: int, height: int, ascii_only: bool) -> list[
     return [*rows, _legend(drawing, ascii_only)]
 
 
-def table(drawing: Drawing, ascii_only: bool) -> Table:
-    """The numbers; all columns but the first are."""
+def tables(drawing: Drawing, width: int, ascii_only: bool) -> list[Table]:
+    """The numbers; where there are too many columns, the rest comes below, each part with the first one."""
+    columns = [
+        [spelled(cell, ascii_only) for cell in column]
+        for column in zip(drawing.columns, *drawing.rows, strict=True)
+    ]
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) + 3 for column in columns]
+    parts: list[list[int]] = [[]]
+    for place in range(1, len(columns)):
+        if parts[-1] and 1 + sum(widths[at] for at in (0, *parts[-1], place)) > width:
+            parts.append([])
+        parts[-1].append(place)
+    return [_table([columns[at] for at in (0, *part)], ascii_only) for part in parts]
+
+
+def _table(columns: list[list[str]], ascii_only: bool) -> Table:
+    """All columns but the first are of numbers."""
     grid = Table(box=box.ASCII2 if ascii_only else box.HEAVY_HEAD)
-    for place, column in enumerate(drawing.columns):
-        grid.add_column(Text(spelled(column, ascii_only)), justify="right" if place else "left")
-    for row in drawing.rows:
-        grid.add_row(*(Text(spelled(cell, ascii_only)) for cell in row))
+    for place, (head, *_) in enumerate(columns):
+        grid.add_column(Text(head), justify="right" if place else "left")
+    for row in zip(*(cells for _, *cells in columns), strict=True):
+        grid.add_row(*map(Text, row))
     return grid
 
 
@@ -98,15 +115,16 @@ def live(
 
 
 def _picture(drawing: Drawing, status: str, console: Console, ascii_only: bool) -> RenderableType:
-    """All that fits: the panels, then the table where there is room for it."""
+    """All that fits: the panels, then the numbers where there is room for them."""
     width, height = console.size
     down = -(-len(drawing.panels) // _beside(drawing, width))
-    under = len(drawing.rows) + 4
+    below = tables(drawing, width, ascii_only)
+    under = (len(drawing.rows) + 5) * len(below)  # a heading may have two rows
     room = (height - 3 - under) // down
     whole = room >= LOWEST
     rows = min(HIGHEST, room if whole else max(LOWEST, (height - 3) // down))
     parts: list[RenderableType] = [Text(status), *panels(drawing, width, rows, ascii_only)]
-    return Group(*parts, *([table(drawing, ascii_only)] if whole else []))
+    return Group(*parts, *(below if whole else []))
 
 
 def _clock(seconds: float) -> str:

@@ -211,11 +211,14 @@ def test_questions_that_come_with_the_project(
     assert report["settings"]["questions"] == {"sky": 1}
 
 
-def test_what_cannot_be(study: Study, command: Callable[..., Ran], sky: Path, tmp_path: Path) -> None:
+def test_what_cannot_be(
+    study: Study, command: Callable[..., Ran], chat_model: Path, sky: Path, tmp_path: Path
+) -> None:
     """Catches a traceback, or a complaint after an hour of measuring."""
     assert_refused(study("positions", sky, "--depth", 3), "--depth has no use with positions")
     assert_refused(study("ablation", sky, "--nodes", 900), "nodes 900 is more than")
     missing = tmp_path / "missing" / "figure.svg"
     assert_refused(study("size", sky, "--svg", missing), str(missing), "--svg")
     assert_refused(command("study", "size", sky, "--method", "pld"), "no draft head to study")
+    assert_refused(command("study", "size", sky, "--model", chat_model), "no draft head is known", "--head")
     assert command("study", "speed", sky).code == 2

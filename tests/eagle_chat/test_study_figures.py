@@ -10,14 +10,14 @@ import pytest
 import torch
 from rich.console import Console
 
-from eagle_chat.loading import TreeSize
 from eagle_chat.study.chart import Drawing, Mark, Panel, Series, ticks_between
 from eagle_chat.study.fixed_tree import fixed_tree
 from eagle_chat.study.numbers import difference_interval, quartiles, tau, times_chance
-from eagle_chat.study.shown import live, panels, printed
+from eagle_chat.study.shown import live, panels, printed, tables
 from eagle_chat.study.size import axes
 from eagle_chat.study.svg_chart import svg
 from eagle_chat.study.vocabulary import Witness
+from eagle_chat.tree_sizes import TreeSize
 from engine import PUBLISHED, GenerationSettings, NoDrafter, Sampler
 from engine.drafters.eagle import check_paths
 
@@ -149,6 +149,19 @@ def test_printed_figure_in_a_pipe() -> None:
     assert text.isascii()
     assert text.splitlines()[-2:] == ["So & so", "[red] - fp32"]
     assert any(line.split("|")[1:3] == [" 8/3/4 ", " 2.00 "] for line in text.splitlines())
+
+
+def test_numbers_are_whole_where_the_terminal_is_narrow() -> None:
+    """Catches numbers cut to an ellipsis, and columns that are lost."""
+    heads = ("variant", *(f"τ\ntask{n}" for n in range(9)))
+    cells = ("no-rerank", *(f"{n}.25" for n in range(9)))
+    for width in (300, 60, 5):
+        console = Console(width=max(width, 25), file=io.StringIO(), color_system=None)
+        for grid in tables(Drawing((), heads, (cells,), ""), width, ascii_only=False):
+            console.print(grid)
+        shown = console.file.getvalue()
+        assert all(shown.count(cell) == 1 for cell in cells[1:])
+        assert shown.count("no-rerank") == shown.count("variant") == {300: 1, 60: 2, 5: 9}[width]
 
 
 def test_svg_has_every_mark() -> None:
