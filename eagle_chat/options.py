@@ -132,7 +132,8 @@ class Options:
             help=f"What drafts, by what it needs. Nothing: {', '.join(needing(Needs.NOTHING))}. The model's "
             f"EAGLE-2 head: {', '.join(needing(Needs.EAGLE2_HEAD))}. An EAGLE-3 head: "
             f"{', '.join(needing(Needs.EAGLE3_HEAD))}. Heads of their own: medusa, hydra. A small model, "
-            f"named by --head: {', '.join(needing(Needs.DRAFT_MODEL))}. Default: by the head, where one is known.",
+            f"named by --head: {', '.join(needing(Needs.DRAFT_MODEL))}. Default: by the head, where one is "
+            "known.",
             rich_help_panel=MODEL,
             show_default=False,
         ),

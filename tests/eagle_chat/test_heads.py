@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from safetensors.torch import load_file
 
-from eagle_chat.errors import EXIT_DONE
+from eagle_chat.errors import EXIT_DONE, UsageError
 from eagle_chat.loading import load_session
 from eagle_chat.options import Dtype, Options
 from engine import Hydra, Medusa
@@ -75,3 +77,15 @@ def test_a_head_of_another_method_is_compared_with(evaluate, tmp_path, head):
     questions = write_questions(tmp_path / "sky.jsonl", ["Why is the sky blue?"])
     report = report_of(evaluate("--questions", questions, "--json", "--against", head))
     assert report["others"].keys() == {head.name}
+
+
+def test_the_tree_is_cut_between_replies(chat_model, head):
+    """Catches a session whose tree stays as it was loaded, or one that is sized by cost from then on."""
+    session = load_session(Options(str(chat_model), str(head), dtype=Dtype.FP32), lambda event: None)
+    for given, size in (({"nodes": 3}, (3, 2, 2)), ({"nodes": None}, (8, 2, 4))):
+        session.change(replace(session.choices, **given))
+        assert (session.info.nodes, session.info.depth, session.info.beam) == size
+        *_, reply = session.ask("Why?", seed=1, stop=threading.Event())
+        assert reply.summary["method"] == "medusa"
+    with pytest.raises(UsageError, match="a fixed tree"):
+        session.change(replace(session.choices, beam=3))
