@@ -230,7 +230,15 @@ def train(  # noqa: PLR0913 - one for each option
         ),
     ] = None,
     vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
-    steps: Annotated[int, typer.Option(min=1, max=8, help="Unrolled steps.")] = 3,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=8,
+            help="Unrolled steps (default: 3), or heads of medusa and hydra (4).",
+            show_default=False,
+        ),
+    ] = None,
     regression: Annotated[
         float | None,
         typer.Option(
