@@ -19,7 +19,8 @@ from eagle_chat.cli_studying import studying
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, options_above, with_options
+from eagle_chat.methods import HeadKind
+from eagle_chat.options import Dtype, Options, options_above, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,

@@ -28,6 +28,15 @@ class Method(StrEnum):
     DRAFT_MODEL_SAMPLED = "draft-model-sampled"
 
 
+class HeadKind(StrEnum):
+    """Methods whose heads can be trained."""
+
+    EAGLE2 = "eagle2"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    HYDRA = "hydra"
+
+
 class Needs(StrEnum):
     """Weights beside the target's. A session has those of one kind, and every method that needs no others."""
 

@@ -22,15 +22,6 @@ TREE = "Draft tree"
 SERVER = "A server that runs the model"
 
 
-class HeadKind(StrEnum):
-    """Methods whose heads can be trained."""
-
-    EAGLE2 = "eagle2"
-    EAGLE3 = "eagle3"
-    MEDUSA = "medusa"
-    HYDRA = "hydra"
-
-
 class Dtype(StrEnum):
     """Number formats of the weights."""
 
