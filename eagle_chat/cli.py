@@ -19,7 +19,8 @@ from eagle_chat.cli_studying import studying
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Dtype, HeadKind, Options, options_above, with_options
+from eagle_chat.methods import HeadKind
+from eagle_chat.options import Dtype, Options, options_above, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -230,7 +231,15 @@ def train(  # noqa: PLR0913 - one for each option
         ),
     ] = None,
     vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
-    steps: Annotated[int, typer.Option(min=1, max=8, help="Unrolled steps.")] = 3,
+    steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=8,
+            help="Unrolled steps (default: 3), or heads of medusa and hydra (4).",
+            show_default=False,
+        ),
+    ] = None,
     regression: Annotated[
         float | None,
         typer.Option(

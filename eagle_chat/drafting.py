@@ -13,12 +13,13 @@ from eagle_chat.options import Options
 from eagle_chat.tree_sizes import TreeSize, lookahead_size, size_by_cost
 
 if TYPE_CHECKING:
+    from eagle_chat.loading_drafters import AnyHead
     from engine import Drafter, Engine
 
 
 def size_of(drafter: Drafter) -> tuple[TreeSize, bool]:
     """How large the drafts are now, and whether each round chooses below that."""
-    from engine import DraftModel, Eagle, Eagle2, Grafted, Lookahead, PromptLookup
+    from engine import DraftModel, Eagle, Eagle2, Grafted, Hydra, Lookahead, Medusa, PromptLookup
 
     size, sized = TreeSize(0, 0, 0), False
     match drafter:
@@ -26,7 +27,7 @@ def size_of(drafter: Drafter) -> tuple[TreeSize, bool]:
             size, sized = size_of(drafter.eagle)
         case Eagle2():
             size, sized = TreeSize(drafter.nodes, drafter.depth, drafter.beam), drafter.sizing is not None
-        case Eagle():
+        case Eagle() | Medusa() | Hydra():
             widest = 1 + max(rank for path in drafter.paths for rank in path)
             size = TreeSize(len(drafter.paths), len(drafter.paths[-1]), widest)
         case PromptLookup():
@@ -45,12 +46,12 @@ def resize_trees(engine: Engine, given: Mapping[str, int], model: str, prompt: l
     The head stays; what was learnt of its confidences is learnt anew. Raises UsageError, and changes
     nothing, where there is no head or the sizes do not fit.
     """
-    from engine import Eagle, Eagle2, Grafted, SettingsError
+    from engine import Eagle, Eagle2, Grafted, Hydra, Medusa, SettingsError
 
-    heads = {}
+    heads: dict[Method, AnyHead] = {}
     for name, drafter in engine.drafters.items():
         grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
-        if isinstance(grown, Eagle | Eagle2):
+        if isinstance(grown, Eagle | Eagle2 | Medusa | Hydra):
             heads[Method(name)] = grown.head
     if not heads:
         raise UsageError("nothing here grows a tree: nodes, depth and beam are for a draft head")

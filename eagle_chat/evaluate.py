@@ -98,7 +98,8 @@ def _load(options: Options, job: Job, narrator: Console) -> Loaded:
         contenders = [Contender(method, method, engine.drafters[method])]
         for name, head in zip(names, heads, strict=True):
             assert head is not None  # a head that is named is found, or refused
-            contenders.append(Contender(name, Method.EAGLE2.value, load_head(options, head, engine.target)))
+            kind, drafter = load_head(options, head, engine.target)
+            contenders.append(Contender(name, kind.value, drafter))
     if job.pld:
         if method == PLD:
             raise UsageError("prompt lookup is what is measured already: leave --pld out")

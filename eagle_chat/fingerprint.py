@@ -14,7 +14,7 @@ from eagle_chat.events import Loading
 CACHE_VARIABLE = "EAGLE_CHAT_CACHE_DIR"
 CHUNK = 1 << 22
 # Model files first: a folder may also hold adapters, training state or the same weights in the older format.
-WEIGHT_PATTERNS = ("model*.safetensors", "*.safetensors", "pytorch_model*.bin", "*.bin")
+WEIGHT_PATTERNS = ("model*.safetensors", "*.safetensors", "pytorch_model*.bin", "*.bin", "*_lm_head.pt")
 
 
 def cache_folder() -> Path:

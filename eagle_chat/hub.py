@@ -10,7 +10,7 @@ from eagle_chat.failures import causes, disk_full, is_disk_full
 from eagle_chat.fingerprint import weight_files
 
 FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
-OLDER = "*.bin"  # fetched where there is nothing else
+OLDER = ["*.bin", "*_lm_head.pt"]  # fetched where there is nothing else
 # Other formats of the same weights and what a trainer left behind; folders hold exports (onnx/, original/).
 UNWANTED = ["*/*", "consolidated*", "training_args.bin", "optimizer.bin", "scheduler.bin"]
 ANSWER_SECONDS = 10.0
@@ -23,7 +23,7 @@ def download(repo: str, progress: Callable[[Loading], None]) -> Path:
         reachable = answers(repo)
         folder = _snapshot(repo, FILES, reachable, progress)
         if not weight_files(folder):
-            folder = _snapshot(repo, [*FILES, OLDER], reachable, progress)
+            folder = _snapshot(repo, [*FILES, *OLDER], reachable, progress)
     return folder
 
 

@@ -29,7 +29,7 @@ def plan(repo: str) -> Plan:
         _require_answer(repo)
         files = _dry_run(repo, FILES)
         if not any(file.filename.endswith(WEIGHTS) for file in files):
-            files = _dry_run(repo, [*FILES, OLDER])
+            files = _dry_run(repo, [*FILES, *OLDER])
     sizes = [(file, file.file_size or 0) for file in files]
     return Plan(
         repo,

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
+from eagle_chat.drafting import size_of
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.fitting import check_fit, place_on
-from eagle_chat.loading_drafters import Sizes, load_drafters, load_eagle2
+from eagle_chat.loading_drafters import Sizes, load_drafter, load_drafters
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
-from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost, tree_size
+from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
-    from engine import Drafter, Eagle2, Engine, GenerationSettings, StockTarget, Target
+    from engine import Drafter, Engine, GenerationSettings, StockTarget, Target
 
 Progress = Callable[[Loading], None]
 
@@ -71,11 +72,11 @@ def refuse_server(options: Options) -> None:
         raise UsageError("this command looks into the model and needs it here: leave --server out")
 
 
-def load_head(options: Options, head: WeightsLocation, target: Target) -> Eagle2:
-    """The drafter of a head for a loaded target, with the tree of `options`. Raises as `load_session`."""
+def load_head(options: Options, head: WeightsLocation, target: Target) -> tuple[Method, Drafter]:
+    """Method and drafter of a head for a loaded target, its tree by `options`. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
-        size = tree_size(options, _method_of(head, None), target.device)
-        return load_eagle2(options, head, target, size)
+        method = _method_of(head, None)
+        return method, load_drafter(options, method, head, target)
 
 
 def load_more(
@@ -142,6 +143,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
     drafters = load_drafters(options, sizes, target, head, progress)
+    if CARDS[method].needs in (Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS):
+        size, _ = size_of(drafters[method.value])  # of as many depths as there are heads
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
     info = SessionInfo(
         model=options.model,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from eagle_chat.events import Loading
 from eagle_chat.methods import CARDS, HEADS, TREE, Method, Needs, beside
@@ -15,8 +15,10 @@ from eagle_chat.weights import WeightsLocation, find_target
 if TYPE_CHECKING:
     import torch
 
-    from engine import Drafter, Eagle2, PromptLookup, Target
+    from engine import Drafter, Eagle2, HydraHeads, MedusaHeads, PromptLookup, Target
     from engine.drafters.draft_head import DraftHead
+
+    AnyHead: TypeAlias = DraftHead | MedusaHeads | HydraHeads
 
 
 @dataclass(frozen=True)
@@ -51,11 +53,11 @@ def load_drafters(
     progress: Callable[[Loading], None],
 ) -> dict[str, Drafter]:
     """By method id, all but plain decoding. Drafters of one head share it: they all follow the text."""
-    from engine import load_eagle_head
+    from engine import load_draft_head
 
     if not target.takes_trees:
         return {}
-    network = load_eagle_head(head.folder, target, options.model) if head else None
+    network = load_draft_head(head.folder, target, options.model) if head else None
     drafters: dict[str, Drafter] = {}
     for method in (sizes.method, *beside(sizes.method)):
         size = sizes.of(method)
@@ -71,11 +73,13 @@ def load_drafters(
     return drafters
 
 
-def load_eagle2(options: Options, head: WeightsLocation, target: Target, size: TreeSize) -> Eagle2:
-    """The plain drafter of an EAGLE-2 or EAGLE-3 head."""
-    from engine import load_eagle_head
+def load_drafter(options: Options, method: Method, head: WeightsLocation, target: Target) -> Drafter:
+    """The drafter of one head alone."""
+    from engine import load_draft_head
 
-    return _eagle2(load_eagle_head(head.folder, target, options.model), size)
+    sizes = Sizes(options, method, target.device, by_cost=False)
+    network = load_draft_head(head.folder, target, options.model)
+    return drafter_of_head(method, network, sizes.of(method), sizes)
 
 
 def load_prompt_lookup(device: torch.device) -> PromptLookup:
@@ -83,10 +87,12 @@ def load_prompt_lookup(device: torch.device) -> PromptLookup:
     return _lookup(tree_size(Options(), Method.PLD, device))
 
 
-def drafter_of_head(method: Method, head: DraftHead, size: TreeSize, sizes: Sizes) -> Drafter:
+def drafter_of_head(method: Method, head: AnyHead, size: TreeSize, sizes: Sizes) -> Drafter:
     """One of those that share a head."""
-    from engine import PUBLISHED, Ablation, Eagle, Eagle2, Grafted
+    from engine import PUBLISHED, Ablation, Eagle, Eagle2, Grafted, HydraHeads, MedusaHeads
 
+    if isinstance(head, MedusaHeads | HydraHeads):
+        return _heads(head, size)
     ablations = {
         Method.EAGLE2_NO_VALUE: Ablation(value=False),
         Method.EAGLE2_NO_RERANK: Ablation(rerank=False),
@@ -99,6 +105,14 @@ def drafter_of_head(method: Method, head: DraftHead, size: TreeSize, sizes: Size
     if method is Method.EAGLE2_PLD:
         return Grafted(_eagle2(head, size), _lookup(largest_tree(Method.PLD, sizes.device)))
     return _eagle2(head, size)
+
+
+def _heads(head: MedusaHeads | HydraHeads, size: TreeSize) -> Drafter:
+    """The tree has as many depths as there are heads, at most."""
+    from engine import Hydra, Medusa, MedusaHeads, medusa_tree
+
+    paths = medusa_tree(size.nodes, min(size.depth, len(head.heads)))
+    return Medusa(head, paths) if isinstance(head, MedusaHeads) else Hydra(head, paths)
 
 
 def _eagle2(head: DraftHead, size: TreeSize) -> Eagle2:

@@ -20,10 +20,21 @@ class Method(StrEnum):
     EAGLE2_NO_VALUE = "eagle2-no-value"
     EAGLE2_NO_RERANK = "eagle2-no-rerank"
     EAGLE2_BARE = "eagle2-bare"
+    MEDUSA = "medusa"
+    HYDRA = "hydra"
     PLD = "pld"
     LOOKAHEAD = "lookahead"
     DRAFT_MODEL = "draft-model"
     DRAFT_MODEL_SAMPLED = "draft-model-sampled"
+
+
+class HeadKind(StrEnum):
+    """Methods whose heads can be trained."""
+
+    EAGLE2 = "eagle2"
+    EAGLE3 = "eagle3"
+    MEDUSA = "medusa"
+    HYDRA = "hydra"
 
 
 class Needs(StrEnum):
@@ -32,10 +43,12 @@ class Needs(StrEnum):
     NOTHING = "nothing"
     EAGLE2_HEAD = "eagle2"  # as the catalogue has it under heads; EAGLE-1's is the same
     EAGLE3_HEAD = "eagle3"
+    MEDUSA_HEADS = "medusa"
+    HYDRA_HEADS = "hydra"
     DRAFT_MODEL = "draft-model"
 
 
-HEADS = (Needs.EAGLE2_HEAD, Needs.EAGLE3_HEAD)
+HEADS = (Needs.EAGLE2_HEAD, Needs.EAGLE3_HEAD, Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS)
 TREE = ("nodes", "depth", "beam")
 
 
@@ -128,6 +141,24 @@ CARDS = {
         f"{_EAGLE2}, ablation",
         Needs.EAGLE2_HEAD,
         TREE,
+    ),
+    Method.MEDUSA: Card(
+        "a fixed tree of tokens that several heads guess, each its place ahead, from one hidden state",
+        "a matrix or two for each depth, and the tree's rows",
+        "where drafting itself has to cost next to nothing",
+        "Cai et al., ICML 2024",
+        Needs.MEDUSA_HEADS,
+        ("nodes", "depth"),
+        "fills a fixed tree, cut by --nodes and --depth",
+    ),
+    Method.HYDRA: Card(
+        "Medusa's tree, by heads that also read the tokens drafted before",
+        "a few matrices for each depth, and the tree's rows",
+        "over Medusa, at little more",
+        "Ankner et al., COLM 2024",
+        Needs.HYDRA_HEADS,
+        ("nodes", "depth"),
+        "fills a fixed tree, cut by --nodes and --depth",
     ),
     Method.PLD: Card(
         "what followed the last words before",

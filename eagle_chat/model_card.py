@@ -9,6 +9,10 @@ from typing import Any
 KINDS = {
     "eagle2": "EAGLE-1/2: `fc` over (embedding, feature), one Llama layer; the target's LM head",
     "eagle3": "EAGLE-3: three layers of the target fused, one Llama layer, its own norm and LM head",
+    "medusa": "Medusa: for each depth a residual block and a square layer over the target's last hidden "
+    "state; the target's LM head",
+    "hydra": "Hydra: for each depth a residual block over the target's last hidden state and the tokens "
+    "after it; the target's LM head",
 }
 
 
@@ -28,7 +32,7 @@ def model_card(facts: Mapping[str, Any], records: list[dict[str, Any]]) -> str:
         ),
         (
             "training",
-            f"{facts['pairs']:,} pairs, {facts['steps']} unrolled steps, {minutes} min",
+            f"{facts['pairs']:,} pairs, {facts['guesses']}, {minutes} min",
         ),
         ("command", f"`{facts['command']}`"),
     ]

@@ -54,10 +54,13 @@ def make_network(plan: Plan, target: StockTarget, shape: HeadShape, inner: int, 
     """An untrained head."""
     import torch
 
-    from engine.training import Eagle3Network, EagleNetwork
+    from engine.training import Eagle3Network, EagleNetwork, HydraNetwork, MedusaNetwork
 
     torch.manual_seed(plan.seed)
     if plan.method == "eagle3":
         layers = target.model.config.get_text_config().num_hidden_layers
         return Eagle3Network(shape, target.hidden_size, inner, layers, rows)
+    if plan.method in ("medusa", "hydra"):
+        kind = MedusaNetwork if plan.method == "medusa" else HydraNetwork
+        return kind(plan.steps, target.hidden_size)
     return EagleNetwork(shape, target.hidden_size, inner)

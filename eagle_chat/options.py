@@ -22,13 +22,6 @@ TREE = "Draft tree"
 SERVER = "A server that runs the model"
 
 
-class HeadKind(StrEnum):
-    """Methods whose heads can be trained."""
-
-    EAGLE2 = "eagle2"
-    EAGLE3 = "eagle3"
-
-
 class Dtype(StrEnum):
     """Number formats of the weights."""
 
@@ -129,8 +122,9 @@ class Options:
             metavar="<method>",
             help=f"What drafts, by what it needs. Nothing: {', '.join(needing(Needs.NOTHING))}. The model's "
             f"EAGLE-2 head: {', '.join(needing(Needs.EAGLE2_HEAD))}. An EAGLE-3 head: "
-            f"{', '.join(needing(Needs.EAGLE3_HEAD))}. A small model, named by --head: "
-            f"{', '.join(needing(Needs.DRAFT_MODEL))}. Default: by the head, where one is known.",
+            f"{', '.join(needing(Needs.EAGLE3_HEAD))}. Heads of their own: medusa, hydra. A small model, "
+            f"named by --head: {', '.join(needing(Needs.DRAFT_MODEL))}. Default: by the head, where one is "
+            "known.",
             rich_help_panel=MODEL,
             show_default=False,
         ),

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TOKENS = 1_000_000
 DEFAULT_PASSES = 4.0
-REGRESSION = {"eagle2": 5.0, "eagle3": 0.0}  # the outputs of the latter are no features
+REGRESSION = {"eagle2": 5.0, "eagle3": 0.0, "medusa": 0.0, "hydra": 0.0}  # EAGLE-3's are no features
+STEPS = {"eagle2": 3, "eagle3": 3, "medusa": 4, "hydra": 4}  # of the latter, heads: as deep as their tree
 MEGABYTE = 1_000_000
 WRITTEN = ("config.json", "model.safetensors", "README.md")  # in the end, over what is there
 
@@ -44,7 +45,7 @@ class Job:
     passes: float | None = None
     data: Path | None = None
     vocabulary: int = 8192
-    steps: int = 3
+    steps: int | None = None
     regression: float | None = None
     seed: int = 0
     resume: bool = False
@@ -96,7 +97,7 @@ def _new_plan(options: Options, job: Job, weights_sha256: str) -> Plan:
         tokens=job.tokens or DEFAULT_TOKENS,
         passes=job.passes or DEFAULT_PASSES,
         vocabulary=job.vocabulary,
-        steps=job.steps,
+        steps=job.steps or STEPS[job.method],
         regression=REGRESSION[job.method] if job.regression is None else job.regression,
         seed=job.seed,
         data=str(job.data.resolve()) if job.data else None,
@@ -157,7 +158,7 @@ def _forecast(plan: Plan, speeds: Speeds, sizes: Sizes) -> Table:
     rows = [
         ("head", f"{plan.method} for {plan.model}"),
         ("conversations", f"{plan.tokens:,} tokens from {plan.data or 'the target itself'}"),
-        ("training", f"{plan.passes:g} passes, {plan.steps} unrolled steps"),
+        ("training", f"{plan.passes:g} passes, {plan.guesses}"),
         ("time", f"about {_duration(writing)} for conversations, {_duration(training)} for training"),
         ("disk", f"about {_megabytes(_room(plan, sizes))}, most of it to be deleted when the head is made"),
         ("memory", f"about {_megabytes(sizes.memory)} at most"),

@@ -143,6 +143,7 @@ class TrainingRun:
         assert self.trainer is not None
         return {
             **asdict(self.plan),
+            "guesses": self.plan.guesses,
             "parameters": sum(parameter.numel() for parameter in self.trainer.network.parameters()),
             "vocabulary": len(self.draft_vocab),
             "covered": self.covered,
@@ -261,18 +262,17 @@ class TrainingRun:
 
     def _export(self, trainer: Trainer) -> None:
         """Write the head, and read it back as strictly as any other."""
-        from engine import load_eagle_head
+        from engine import load_draft_head
         from engine.training import write_head
 
         write_head(
             self.folder,
             trainer.network,
-            self.shape,
             self.draft_vocab,
             self.target.vocabulary,
             min(self.target.context, 2**31 - 1),
         )
-        load_eagle_head(self.folder, self.target, self.plan.model)
+        load_draft_head(self.folder, self.target, self.plan.model)
 
 
 def _up_to(tokens: int, conversations: Iterator[Conversation]) -> list[Conversation]:

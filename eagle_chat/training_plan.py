@@ -18,16 +18,21 @@ class Plan:
     """What was asked for, and for which weights."""
 
     model: str
-    method: str  # eagle2 or eagle3
+    method: str  # eagle2, eagle3, medusa or hydra
     weights_sha256: str
     tokens: int  # of conversations
     passes: float  # over them
     vocabulary: int
-    steps: int  # unrolled
+    steps: int  # unrolled; heads of medusa and hydra
     regression: float
     seed: int
     data: str | None  # own conversations
     dtype: str = "auto"
+
+    @property
+    def guesses(self) -> str:
+        """`3 unrolled steps` or `4 heads`."""
+        return f"{self.steps} {'heads' if self.method in ('medusa', 'hydra') else 'unrolled steps'}"
 
     @classmethod
     def read(cls, folder: Path) -> Plan | None:

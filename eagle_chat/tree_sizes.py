@@ -35,6 +35,8 @@ _ON_GPU: dict[str, TreeSize] = {
     Method.EAGLE2: TreeSize(60, 6, 10),
     Method.EAGLE3: TreeSize(60, 8, 10),
     Method.EAGLE: TreeSize(25, 5, 4),
+    Method.MEDUSA: TreeSize(63, 4, 10),
+    Method.HYDRA: TreeSize(63, 4, 10),
     Method.PLD: TreeSize(60, 10, 8),
     Method.LOOKAHEAD: TreeSize(119, 4, 15),
     Method.DRAFT_MODEL: TreeSize(5, 5, 1),
@@ -44,6 +46,8 @@ _ON_CPU: dict[str, TreeSize] = {
     Method.EAGLE2: TreeSize(8, 3, 4),
     Method.EAGLE3: TreeSize(8, 3, 4),
     Method.EAGLE: TreeSize(25, 5, 4),
+    Method.MEDUSA: TreeSize(8, 4, 10),
+    Method.HYDRA: TreeSize(8, 4, 10),
     Method.PLD: TreeSize(8, 6, 2),
     Method.LOOKAHEAD: TreeSize(15, 2, 4),
     Method.DRAFT_MODEL: TreeSize(3, 3, 1),
@@ -70,6 +74,8 @@ def tree_size(options: Options, method: Method, device: torch.device) -> TreeSiz
     if method is Method.EAGLE:
         paths = [path for path in PUBLISHED if len(path) <= size.depth]
         return replace(size, nodes=len(paths), depth=max(map(len, paths)))
+    if method in (Method.MEDUSA, Method.HYDRA):
+        return _checked(method, size)
     if method is Method.LOOKAHEAD:
         return lookahead_size(size.depth, size.beam)
     if method is Method.PLD:
@@ -83,6 +89,17 @@ def tree_size(options: Options, method: Method, device: torch.device) -> TreeSiz
 def lookahead_size(depth: int, width: int) -> TreeSize:
     """Of a full window, whose first column begins with the root, and as many n-grams."""
     return TreeSize(2 * depth * width - 1, depth, width)
+
+
+def _checked(method: Method, size: TreeSize) -> TreeSize:
+    """What the published tree has, or less."""
+    whole = _ON_GPU[method]
+    if size.nodes > whole.nodes or size.depth > whole.depth:
+        raise UsageError(
+            f"the tree of {method} has {whole.nodes} nodes and a depth of {whole.depth}: lower --nodes or "
+            "--depth"
+        )
+    return size
 
 
 def given_size(options: Options) -> dict[str, int]:

@@ -17,7 +17,7 @@ Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature w
 beam. p is the target's probability, q the drafter's.
 """
 
-from engine.checkpoints import load_eagle_head, recognise_head
+from engine.checkpoints import load_draft_head, load_eagle_head, recognise_head
 from engine.costs import Costs, measure_costs
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.ablation import Ablation
@@ -25,8 +25,10 @@ from engine.drafters.calibration import Calibration
 from engine.drafters.eagle import CHAIN, PUBLISHED, Eagle
 from engine.drafters.eagle2 import Eagle2, check_tree_size
 from engine.drafters.grafted import Grafted
+from engine.drafters.hydra import Hydra, HydraHeads
 from engine.drafters.lookahead import Lookahead
 from engine.drafters.lookup import PromptLookup
+from engine.drafters.medusa import MEDUSA_TREE, Medusa, MedusaHeads, medusa_tree
 from engine.drafters.model import DraftModel, SampledDraftModel
 from engine.drafters.sizing import TreeSizing
 from engine.errors import (
@@ -50,6 +52,7 @@ from engine.tree import DraftTree, Growth, Sizing
 
 __all__ = [
     "CHAIN",
+    "MEDUSA_TREE",
     "NEAR_TIE",
     "PUBLISHED",
     "Ablation",
@@ -67,9 +70,13 @@ __all__ = [
     "GenerationSettings",
     "Grafted",
     "Growth",
+    "Hydra",
+    "HydraHeads",
     "LeanTarget",
     "LoadError",
     "Lookahead",
+    "Medusa",
+    "MedusaHeads",
     "NoDrafter",
     "Prefill",
     "PromptLookup",
@@ -87,10 +94,12 @@ __all__ = [
     "check_tree_size",
     "dtype_name",
     "fp32_gap",
+    "load_draft_head",
     "load_eagle_head",
     "load_model",
     "make_target",
     "measure_costs",
+    "medusa_tree",
     "near_tie_limit",
     "pick_device",
     "pick_dtype",

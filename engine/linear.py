@@ -56,6 +56,12 @@ def fused(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> Linear:
     return Linear(torch.cat(tuple(weights)) if len(weights) > 1 else weights[0], bias)
 
 
+def trimmed(linear: nn.Linear | Linear, rows: Tensor) -> Linear:
+    """The outputs `rows` alone: an LM head for some of the tokens."""
+    bias = None if linear.bias is None else linear.bias[rows].detach()
+    return Linear(linear.weight[rows].detach(), bias)
+
+
 @contextmanager
 def with_packed_weights(model: nn.Module) -> Iterator[None]:
     """Inside, the linear layers of somebody else's model multiply by packed copies of their weights."""

@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeAlias
 
 from torch import Tensor
 
-from engine.checkpoints import eagle2, eagle3
+from engine.checkpoints import eagle2, eagle3, hydra, medusa
 from engine.checkpoints.files import read_config, read_tensors
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
+from engine.drafters.hydra import HydraHeads
+from engine.drafters.medusa import MedusaHeads
 from engine.errors import CheckpointError
 from engine.target import Target
 
+AnyHead: TypeAlias = EagleHead | Eagle3Head | MedusaHeads | HydraHeads
 
-def load_eagle_head(folder: Path, target: Target, target_name: str) -> EagleHead | Eagle3Head:
+
+def load_draft_head(folder: Path, target: Target, target_name: str) -> AnyHead:
     """The head in `folder`, of whichever kind it is, in the target's dtype and on its device.
 
     Raises CheckpointError, or CorruptFileError for a damaged file, with one sentence that says what is wrong.
     """
     config = read_config(folder)
     tensors, file = read_tensors(folder)
-    layout = {"eagle2": eagle2, "eagle3": eagle3}[_recognise(tensors, file)]
+    layout = {"eagle2": eagle2, "eagle3": eagle3, "medusa": medusa, "hydra": hydra}[_recognise(tensors, file)]
     return layout.load(tensors, config, file, target, target_name)
 
 
-def recognise_head(folder: Path) -> str:
-    """The method id that the head in `folder` was made for: eagle2 (EAGLE-1 heads too) or eagle3.
+def load_eagle_head(folder: Path, target: Target, target_name: str) -> EagleHead | Eagle3Head:
+    """As `load_draft_head`, of the kinds that EAGLE's trees grow from."""
+    head = load_draft_head(folder, target, target_name)
+    if isinstance(head, MedusaHeads | HydraHeads):
+        raise CheckpointError(f"the head {folder} is not an EAGLE head: choose one that is")
+    return head
 
-    Raises as `load_eagle_head` does, which still has to check whether it fits a target.
+
+def recognise_head(folder: Path) -> str:
+    """The method id that the head in `folder` was made for; eagle2 for EAGLE-1 heads too.
+
+    Raises as `load_draft_head` does, which still has to check whether it fits a target.
     """
     return _recognise(*read_tensors(folder))
 
@@ -36,10 +49,14 @@ def recognise_head(folder: Path) -> str:
 def _recognise(tensors: dict[str, Tensor], file: Path) -> str:
     if "d2t" in tensors or any(name.startswith("midlayer.") for name in tensors):
         return "eagle3"
+    for method, layout in (("medusa", medusa), ("hydra", hydra)):
+        if any(layout.BLOCK.fullmatch(name) for name in tensors):
+            return method
     fc = tensors.get("fc.weight")
     if fc is None or fc.dim() != 2 or not any(name.startswith("layers.0.") for name in tensors):
         names = ", ".join(sorted(tensors)[:4])
         raise CheckpointError(
-            f"{file} is not an EAGLE head: fc.weight and layers.0.* or midlayer.* expected, {names}, … found"
+            f"{file} is not a draft head: fc.weight and layers.0.* (EAGLE-1/2), midlayer.* (EAGLE-3), "
+            f"0.0.linear.* (Medusa) or hydra_mlp.* (Hydra) expected, {names}, … found"
         )
     return "eagle2"

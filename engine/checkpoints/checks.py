@@ -39,10 +39,23 @@ def share_embedding(
         )
 
 
+def draft_vocabulary(ids: Tensor | None, target: Target, file: Path) -> Tensor | None:
+    """Target ids a head may propose, sorted; None for all."""
+    if ids is None:
+        return None
+    ids = ids.long()
+    sound = ids.dim() == 1 and len(ids) > 0 and bool((ids[1:] > ids[:-1]).all())
+    if not sound or ids[0] < 0 or ids[-1] >= target.vocabulary:
+        raise CheckpointError(
+            f"{file}: draft_vocab must be sorted token ids below {target.vocabulary}, each once"
+        )
+    return ids
+
+
 def check_names(
     tensors: dict[str, Tensor], required: set[str], optional: set[str], kind: str, file: Path
 ) -> None:
-    """Every tensor of the layout is there, and nothing else."""
+    """Every tensor of the layout is there, and nothing else. `kind` has its article."""
     for name, tensor in tensors.items():
         if tensor.dim() == 0:
             raise CheckpointError(f"{file}: tensor {name} is a single number: fetch the head again")
@@ -51,7 +64,7 @@ def check_names(
         raise CheckpointError(f"{file}: tensor {missing[0]} is missing: fetch the head again")
     surplus = sorted(tensors.keys() - required - optional)
     if surplus:
-        raise CheckpointError(f"{file}: tensor {surplus[0]} does not belong to an {kind} head")
+        raise CheckpointError(f"{file}: tensor {surplus[0]} does not belong to {kind} head")
 
 
 def check_shapes(tensors: dict[str, Tensor], expected: dict[str, list[int]], file: Path) -> None:

@@ -10,6 +10,7 @@ from engine.checkpoints.checks import (
     check_hidden_size,
     check_names,
     check_shapes,
+    draft_vocabulary,
     head_shape,
     layer_names,
     layer_shapes,
@@ -38,8 +39,8 @@ def load(
             f"{file}: fc.weight is [{hidden}, {pairs}], an EAGLE-1/2 head has [{hidden}, {2 * hidden}]"
         )
     share_embedding(tensors, config, file, target, target_name)
-    draft_vocab = _draft_vocab(tensors.pop("draft_vocab", None), target, file)
-    check_names(tensors, NAMES, BIASES, "EAGLE-1/2", file)
+    draft_vocab = draft_vocabulary(tensors.pop("draft_vocab", None), target, file)
+    check_names(tensors, NAMES, BIASES, "an EAGLE-1/2", file)
     shape = head_shape(config, tensors, LAYER, file)
     check_shapes(tensors, _shapes(tensors, shape), file)
     weight = target.lm_head.weight
@@ -50,19 +51,6 @@ def load(
         target.lm_head,
         None if draft_vocab is None else draft_vocab.to(weight.device),
     )
-
-
-def _draft_vocab(ids: Tensor | None, target: Target, file: Path) -> Tensor | None:
-    """Target ids a head may propose, sorted; None for all."""
-    if ids is None:
-        return None
-    ids = ids.long()
-    sound = ids.dim() == 1 and len(ids) > 0 and bool((ids[1:] > ids[:-1]).all())
-    if not sound or ids[0] < 0 or ids[-1] >= target.vocabulary:
-        raise CheckpointError(
-            f"{file}: draft_vocab must be sorted token ids below {target.vocabulary}, each once"
-        )
-    return ids
 
 
 def _shapes(tensors: dict[str, Tensor], shape: HeadShape) -> dict[str, list[int]]:

@@ -42,7 +42,7 @@ def load(
     _check_kind(tensors, config, file)
     tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
     offsets = tensors.pop("d2t", None)
-    check_names(tensors, NAMES, {EMBEDDING}, "EAGLE-3", file)
+    check_names(tensors, NAMES, {EMBEDDING}, "an EAGLE-3", file)
     hidden = len(tensors["fc.weight"])
     width = config.count("target_hidden_size", hidden)
     check_hidden_size(width, file, target, target_name)

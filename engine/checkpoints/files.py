@@ -15,7 +15,13 @@ from torch import Tensor
 
 from engine.errors import CheckpointError, CorruptFileError
 
-FILES = ("model.safetensors", "pytorch_model.bin")
+FILES = (
+    "model.safetensors",
+    "pytorch_model.bin",
+    "medusa_lm_head.safetensors",
+    "medusa_lm_head.pt",
+    "hydra_lm_head.pt",
+)
 
 
 class Config:
@@ -42,6 +48,14 @@ class Config:
         value = default if value is None else value
         if not isinstance(value, int) or value < 1:
             raise CheckpointError(f"{self.file}: {name} should be a whole number above 0, not {value!r}")
+        return value
+
+    def whole(self, name: str, default: int) -> int:
+        """A whole number from 0 on."""
+        value = self._fields.get(name)
+        value = default if value is None else value
+        if type(value) is not int or value < 0:
+            raise CheckpointError(f"{self.file}: {name} should be a whole number, not {value!r}")
         return value
 
     def number(self, name: str, default: float) -> float:
@@ -89,7 +103,7 @@ def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
     """The tensors by name, and the file they came from. Never runs code that a file brings along."""
     file = next((folder / name for name in FILES if (folder / name).is_file()), None)
     if file is None:
-        raise CheckpointError(f"{folder} has neither {' nor '.join(FILES)}: give a folder with a draft head")
+        raise CheckpointError(f"{folder} has none of {', '.join(FILES)}: give a folder with a draft head")
     try:
         if file.suffix == ".safetensors":
             return load_file(file), file

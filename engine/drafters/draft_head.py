@@ -1,4 +1,4 @@
-"""What drafters need of a draft network; EAGLE-1/2's and EAGLE-3's have it."""
+"""What drafters need of a draft network."""
 
 from __future__ import annotations
 
@@ -11,17 +11,22 @@ from engine.drafters.head_layer import HeadLayer
 from engine.layer import Cache
 
 
-class DraftHead(Protocol):
-    """A network that continues features: EAGLE-1/2's or EAGLE-3's."""
+class Scoring(Protocol):
+    """A network that says what comes next, in tokens."""
 
-    taps: tuple[int, ...]
-    device: torch.device
     target_vocabulary: int  # tokens the target knows
     draft_vocab: Tensor | None  # [D] target ids of those it can propose; None where they are the same
 
+    def logits(self, hidden: Tensor) -> Tensor:
+        """[m, D] fp32 from outputs [m, H]."""
+
+
+class Follows(Protocol):
+    """A network with a layer that attends to the text so far."""
+
     @property
-    def vocabulary(self) -> int:
-        """Tokens it can propose, D."""
+    def device(self) -> torch.device:
+        """Where its weights are."""
 
     def fuse(self, features: Tensor) -> Tensor:
         """The target's features [m, F] as `forward` reads them, [m, H]."""
@@ -35,5 +40,12 @@ class DraftHead(Protocol):
     ) -> Tensor:
         """[m, H] from m pairs of token and feature, which is fused or an earlier output."""
 
-    def logits(self, hidden: Tensor) -> Tensor:
-        """[m, D] fp32 from outputs [m, H]."""
+
+class DraftHead(Scoring, Follows, Protocol):
+    """A network that continues features: EAGLE-1/2's or EAGLE-3's."""
+
+    taps: tuple[int, ...]
+
+    @property
+    def vocabulary(self) -> int:
+        """Tokens it can propose, D."""

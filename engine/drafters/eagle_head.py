@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
 from engine.layer import Cache
-from engine.linear import Linear
+from engine.linear import Linear, trimmed
 
 
 class EagleHead:
@@ -37,7 +37,7 @@ class EagleHead:
         self.draft_vocab = draft_vocab
         self.target_vocabulary = lm_head.out_features
         self.layer = HeadLayer(shape, tensors, "layers.0")
-        self.lm_head = lm_head if draft_vocab is None else _trimmed(lm_head, draft_vocab)
+        self.lm_head = lm_head if draft_vocab is None else trimmed(lm_head, draft_vocab)
         fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
         self.fc = Linear(fc, tensors.pop("fc.bias", None))
@@ -66,9 +66,3 @@ class EagleHead:
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""
         return self.lm_head(hidden).float()
-
-
-def _trimmed(lm_head: nn.Linear | Linear, rows: Tensor) -> Linear:
-    """The LM head of some tokens alone, [D, H]."""
-    bias = None if lm_head.bias is None else lm_head.bias[rows].detach()
-    return Linear(lm_head.weight[rows].detach(), bias)

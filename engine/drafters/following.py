@@ -1,4 +1,4 @@
-"""A draft head that follows the text: its cache holds pairs of committed tokens, with true features only."""
+"""A layer that follows the text: its cache holds pairs of committed tokens, with true features only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import time
 import torch
 from torch import Tensor
 
-from engine.drafters.draft_head import DraftHead
+from engine.drafters.draft_head import Follows
 
 OBSERVE_CHUNK = 512
 
 
 class Following:
-    """The state that every drafter with an EAGLE head keeps; what was drafted is overwritten."""
+    """The state that every drafter with such a head keeps; what was drafted is overwritten."""
 
-    def __init__(self, head: DraftHead) -> None:
+    def __init__(self, head: Follows) -> None:
         self.head = head
         self.length = 0  # pairs in the head's cache
         self.hidden: Tensor | None = None  # [1, H], output at the last pair: the root's

@@ -19,7 +19,7 @@ from engine.sampling import GenerationSettings, Sampler
 
 if TYPE_CHECKING:
     from engine.drafters.calibration import Calibration
-    from engine.drafters.draft_head import DraftHead
+    from engine.drafters.draft_head import Scoring
 
 TRUST = 1.0  # factor on the sum of log-probability and noise, so that its softmax gives chances
 FILTERED = 1e6  # taken off what a filter removes: finite, so that differences of values are numbers
@@ -30,7 +30,7 @@ NUCLEUS = 64  # tokens that hold the mass of top-p, mostly
 class Ranking:
     """Ranks the candidates of one round, whose tree hangs below a text of `length` tokens."""
 
-    head: DraftHead
+    head: Scoring
     sampler: Sampler
     length: int
     calibration: Calibration | None = None
@@ -41,6 +41,13 @@ class Ranking:
         factor = self.calibration.log_factor(depth, self.sampler.greedy) if self.calibration else None
         return best_candidates(self.head, self.sampler.settings, hidden, count, noise, factor)
 
+    def best_by_depth(self, hidden: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """As `best`, but the outputs [m, H] are at the depths 1 to m."""
+        noise = None
+        if not self.sampler.greedy:
+            noise = torch.stack([self.noise(depth + 1, hidden.device) for depth in range(len(hidden))])
+        return best_candidates(self.head, self.sampler.settings, hidden, count, noise, None)
+
     def noise(self, depth: int, device: torch.device) -> Tensor:
         """[D] fp32, what the target's pick at that depth will be drawn with."""
         noise = self.sampler.noise(self.length + depth - 1, self.head.target_vocabulary, device)
@@ -49,7 +56,7 @@ class Ranking:
 
 
 def best_candidates(
-    head: DraftHead,
+    head: Scoring,
     settings: GenerationSettings,
     hidden: Tensor,
     count: int,
@@ -58,7 +65,8 @@ def best_candidates(
 ) -> tuple[Tensor, Tensor]:
     """Log-probabilities and target ids [m, count] of the best candidates below m outputs [m, H].
 
-    `noise` [D] is None for greedy decoding; `log_factor` is what acceptance says of the head's confidence.
+    `noise`, [D] or [m, D], is None for greedy decoding; `log_factor` is what acceptance says of the head's
+    confidence.
     """
     scores = head.logits(hidden)  # [m, D]
     if noise is not None:

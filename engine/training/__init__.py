@@ -10,21 +10,23 @@
     for event in trainer.run():
         ...
     trainer.load_best()
-    write_head(folder, network, shape, draft_vocab, target.vocabulary, target.context)
+    write_head(folder, network, draft_vocab, target.vocabulary, target.context)
 
-Words. A *pair* joins the feature of a token with the next token, as everywhere in this package; a *step* of
-the unrolled head reads what the step before it made of the pair before. *Agreement* is the share of pairs
+Words. A *pair* joins the feature of a token with the next token, as everywhere in this package; a *step* is
+one guess of many, step j from what the head knows j tokens before. *Agreement* is the share of pairs
 where head and target have the same best token.
 """
 
 from engine.training.corpus import Conversation, Corpus
 from engine.training.cost import Sizes, Speeds, expected_sizes, measure_speeds
 from engine.training.export import write_head
-from engine.training.network import DraftNetwork, Eagle3Network, EagleNetwork
+from engine.training.heads import HydraNetwork, MedusaNetwork
+from engine.training.network import DraftNetwork
 from engine.training.objective import Measured, Objective
 from engine.training.settings import TrainingSettings
 from engine.training.synthesis import ChatLayout, Role, Style, Synthesis, SynthesisBatch
 from engine.training.trainer import Trained, Trainer, Validated
+from engine.training.unrolled import Eagle3Network, EagleNetwork
 from engine.training.vocabulary import draft_vocabulary, share_covered
 
 __all__ = [
@@ -34,7 +36,9 @@ __all__ = [
     "DraftNetwork",
     "Eagle3Network",
     "EagleNetwork",
+    "HydraNetwork",
     "Measured",
+    "MedusaNetwork",
     "Objective",
     "Role",
     "Sizes",

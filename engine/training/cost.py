@@ -43,7 +43,7 @@ def measure_speeds(
     Conversations get slower as they get longer, so that writing them takes somewhat more than measured here.
     """
     objective = Objective(network.to(target_head.device), embedding, target_head, settings)
-    trials = _train(objective, _made_up_batch(embedding, network, settings), settings.steps)
+    trials = _train(objective, _made_up_batch(embedding, network, settings), network.steps(settings.steps))
     return Speeds(_rate(iter(synthesis.batch(0)), TRIED), _rate(trials, 2))
 
 

@@ -16,7 +16,7 @@ from engine.training.settings import TrainingSettings
 
 @dataclass(frozen=True)
 class Measured:
-    """Means over pairs, by unrolled step."""
+    """Means over pairs, by step."""
 
     loss: tuple[float, ...]  # cross-entropy, nats
     agreement: tuple[float, ...]  # share of pairs where head and target have the same best token
@@ -37,7 +37,7 @@ class Objective:
         self.halved = self.target_head.dtype == torch.bfloat16
 
     def __call__(self, batch: Batch, steps: int) -> tuple[Tensor, Measured]:
-        """The loss of `steps` unrolled steps, a scalar, and its parts."""
+        """The loss of `steps` steps, a scalar, and its parts."""
         device, dtype, hidden = self.target_head.device, self.target_head.dtype, self.target_head.shape[1]
         tokens, real = batch.tokens[:, 1:].to(device), batch.real[:, 1:].to(device)
         features = batch.features.to(device, dtype)

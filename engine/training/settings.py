@@ -8,7 +8,7 @@ class TrainingSettings:
     """How a head is trained."""
 
     pairs: int  # (feature, next token) pairs to train on, repeated ones included
-    steps: int = 3  # unrolled
+    steps: int = 3  # guesses of each pair
     step_decay: float = 0.8  # weight of each step in the loss, relative to the one before
     regression: float = 0.0  # weight of the smooth L1 distance to the target's features
     batch: int = 2048  # pairs, about

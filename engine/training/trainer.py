@@ -25,7 +25,7 @@ from engine.training.settings import TrainingSettings
 from engine.training.start import start_linear
 
 SAVE_SECONDS = 60.0  # between two saved states
-VALIDATED_STEPS = 5  # unrolled for validation, whatever is trained
+VALIDATED_STEPS = 5  # of a head that can be unrolled, whatever is trained
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Trainer:
             for group in optimizer.param_groups:
                 group["lr"] = self.settings.learning_rate * rate
             optimizer.zero_grad()
-        total, measured = self._objective(batch, self.settings.steps)
+        total, measured = self._objective(batch, self.network.steps(self.settings.steps))
         total.backward()
         nn.utils.clip_grad_norm_(self.network.parameters(), self.settings.clip)
         for optimizer in self.optimizers:
@@ -179,7 +179,7 @@ class Trainer:
 
     @torch.no_grad()
     def _validate(self) -> Validated:
-        settings, steps = self.settings, VALIDATED_STEPS
+        settings, steps = self.settings, self.network.steps(VALIDATED_STEPS)
         sums, pairs = torch.zeros(2, steps), 0
         for places in plan_batches(self._held_out, settings.batch, settings.longest, seed=0):
             batch = load_batch(self.corpus, places, settings.longest)

@@ -187,7 +187,7 @@ VECTOR = torch.zeros(32)
         (config(vocab_size=32000), EXIT_USAGE, ("vocabulary of 32000", "has 340", "choose the head")),
         (tensors(midlayer__x=VECTOR), EXIT_USAGE, ("tensor lm_head.weight is missing",)),
         (tensors(d2t=VECTOR), EXIT_USAGE, ("EAGLE-3 head of another layout", "midlayer.* expected")),
-        (tensors(fc__weight=None), EXIT_USAGE, ("is not an EAGLE head", "fc.weight")),
+        (tensors(fc__weight=None), EXIT_USAGE, ("is not a draft head", "fc.weight")),
         (tensors(layers__0__mlp__up_proj__weight=None), EXIT_USAGE, ("mlp.up_proj.weight is missing",)),
         (tensors(surplus=VECTOR), EXIT_USAGE, ("tensor surplus does not belong",)),
         (tensors(layers__0__mlp__up_proj__weight=VECTOR), EXIT_USAGE, ("up_proj.weight is [32]", "expected")),
@@ -211,7 +211,7 @@ def test_head_of_another_model(run, chat_head, tmp_path):
 
 def test_target_given_as_head(run, chat_model):
     """Catches a whole model taken for a head."""
-    assert_refused(run("--model", chat_model, "--head", chat_model), "is not an EAGLE head")
+    assert_refused(run("--model", chat_model, "--head", chat_model), "is not a draft head")
 
 
 def test_draft_model_of_another_vocabulary(run, chat_model, tmp_path):

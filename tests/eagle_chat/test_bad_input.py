@@ -70,7 +70,7 @@ def assert_refused(ran: Ran, *parts: str, code: int = EXIT_USAGE) -> None:
         ("--seed", "-1", "greater than or equal to 0"),
         ("--seed", str(2**63), "less than or equal to"),
         ("--dtype", "int8", "'int8' is not one of 'auto', 'bf16', 'fp16', 'fp32'"),
-        ("--method", "medusa", "'medusa' is not one of"),
+        ("--method", "guess", "'guess' is not one of"),
         ("--system", "a\udcffb", "not valid UTF-8"),
         ("--trace", "/", "is a directory"),
     ],

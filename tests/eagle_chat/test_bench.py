@@ -256,7 +256,7 @@ def test_interrupt_shows_what_was_measured(bench, sky, monkeypatch, method):
 def test_what_cannot_be_measured(bench, command, sky, chat_model):
     """Catches a bad option that is found out after loading, or answered with a traceback."""
     ask = ("--questions", sky)
-    assert_refused(bench(*ask, "--methods", "none,medusa"), "'medusa'", *bench_heads.METHODS)
+    assert_refused(bench(*ask, "--methods", "none,guess"), "'guess'", *bench_heads.METHODS)
     assert_refused(bench(*ask, "--methods", ""), "--methods knows no ''")
     assert_refused(bench(*ask, "--methods", "eagle2,draft-model"), "could be for eagle2 or draft-model")
     assert_refused(bench(*ask, "--methods", "none", "--method", "eagle2"), "--method has no use")

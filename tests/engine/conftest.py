@@ -19,7 +19,9 @@ from engine import (
     Eagle2,
     Engine,
     Grafted,
+    Hydra,
     Lookahead,
+    Medusa,
     PromptLookup,
     StockTarget,
     Target,
@@ -28,6 +30,7 @@ from engine import (
 from engine.drafters.trimmed import trimmed
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
 from tests.engine.tiny import FAMILIES, HEADS, MODELS, make_model, perturbed, write_layout
+from tests.engine.tiny_heads import load_hydra, load_medusa
 
 DRAFTERS = (
     "eagle2",
@@ -35,6 +38,8 @@ DRAFTERS = (
     "eagle2-ablated",
     "eagle2+pld",
     "eagle",
+    "medusa",
+    "hydra",
     "pld",
     "pld-tree",
     "lookahead",
@@ -83,6 +88,8 @@ def make_benches(
                 Eagle2(heads[1], 20, 4, 6, Calibration(4), Moody(20)), PromptLookup(depth=6), Costs({1: 1.0})
             ),
             "eagle": Eagle(heads[0]),
+            "medusa": Medusa(load_medusa(folder / "medusa", name, target)),
+            "hydra": Hydra(load_hydra(folder / "hydra", name, target)),
             "pld": PromptLookup(depth=4),
             "pld-tree": PromptLookup(6, candidates=4, nodes=12, costs=Costs({1: 1.0, 61: 4.0})),
             "lookahead": Lookahead(window=4, ngram=4, candidates=3),

@@ -9,7 +9,21 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 
-from engine import Eagle2, Engine, GenerationSettings, Round, StockTarget, load_eagle_head
+from engine import (
+    Drafter,
+    Eagle2,
+    Engine,
+    GenerationSettings,
+    Hydra,
+    HydraHeads,
+    Medusa,
+    MedusaHeads,
+    Round,
+    StockTarget,
+    load_draft_head,
+    load_eagle_head,
+    medusa_tree,
+)
 from engine.training import (
     Corpus,
     DraftNetwork,
@@ -27,7 +41,7 @@ from engine.training.batches import Batch, load_batch
 from engine.training.loss import SoftCrossEntropy
 from engine.training.start import start_linear
 from tests.engine.tiny import HIDDEN, make_model
-from tests.engine.tiny_training import LAYOUT, SHAPE, STYLE, make_network, write
+from tests.engine.tiny_training import LAYOUT, STYLE, make_network, write
 
 # --- the unrolled network
 
@@ -40,7 +54,7 @@ def _head_and_network(name: str, tmp_path: Path, kind: str) -> tuple[StockTarget
         for parameter in network.parameters():  # large, so that every part of the context matters
             parameter.copy_(0.2 * torch.randn(parameter.shape, generator=random) + (parameter.dim() == 1))
             parameter.copy_(parameter.bfloat16())  # as it is stored
-    write_head(tmp_path, network, SHAPE, torch.arange(target.vocabulary), target.vocabulary, 2048)
+    write_head(tmp_path, network, torch.arange(target.vocabulary), target.vocabulary, 2048)
     return target, network, load_eagle_head(tmp_path, target, name)
 
 
@@ -146,10 +160,13 @@ def toy_corpus(toy: StockTarget, tmp_path_factory: pytest.TempPathFactory) -> Co
     return corpus
 
 
-def _trainer(toy: StockTarget, corpus: Corpus, folder: Path, pairs: int, **settings: object) -> Trainer:
+def _trainer(
+    toy: StockTarget, corpus: Corpus, folder: Path, pairs: int, kind: str = "eagle2", **settings: object
+) -> Trainer:
     chosen = TrainingSettings(pairs, **{"batch": 512, "validations": 2, "learning_rate": 0.01, **settings})
     folder.mkdir(exist_ok=True)
-    return Trainer(make_network(toy), toy.embedding, toy.lm_head.weight.clone(), corpus, chosen, folder)
+    network, rows = make_network(toy, kind), toy.lm_head.weight.clone()
+    return Trainer(network, toy.embedding, rows, corpus, chosen, folder)
 
 
 def test_the_linear_start_is_better_than_small_weights(toy: StockTarget, toy_corpus: Corpus) -> None:
@@ -212,15 +229,24 @@ def test_steps_report_their_progress(toy: StockTarget, toy_corpus: Corpus, tmp_p
     assert steps[-1].learning_rate < steps[1].learning_rate
 
 
+def _drafter(folder: Path, target: StockTarget) -> Drafter:
+    """Of whatever head there is, with ten nodes."""
+    head = load_draft_head(folder, target, "toy")
+    if isinstance(head, MedusaHeads):
+        return Medusa(head, medusa_tree(10, 4))
+    if isinstance(head, HydraHeads):
+        return Hydra(head, medusa_tree(10, 4))
+    return Eagle2(head, nodes=10, depth=4, beam=4)
+
+
 def _tau(target: StockTarget, folder: Path) -> float:
     """Over a few greedy replies, whose text has to be that of plain decoding."""
-    head = load_eagle_head(folder, target, "toy")
-    engine = Engine(target, {"eagle2": Eagle2(head, nodes=10, depth=4, beam=4)})
+    engine = Engine(target, {"head": _drafter(folder, target)})
     rounds = new = 0
     for first in range(8):
         prompt = [*LAYOUT.openings[0][1], 20 + first, *LAYOUT.after[Role.USER]]
         texts = []
-        for method in ("none", "eagle2"):
+        for method in ("none", "head"):
             events = engine.generate(prompt, GenerationSettings(max_new_tokens=48), method)
             done = [event for event in events if isinstance(event, Round)]
             texts.append([token for event in done for token in event.new])
@@ -231,24 +257,26 @@ def _tau(target: StockTarget, folder: Path) -> float:
     return new / rounds
 
 
+@pytest.mark.parametrize(("kind", "floor"), [("eagle2", 1.8), ("medusa", 1.4), ("hydra", 1.6)])
 def test_a_trained_head_beats_a_floor_of_acceptance(
-    toy: StockTarget, toy_corpus: Corpus, tmp_path: Path
+    toy: StockTarget, toy_corpus: Corpus, tmp_path: Path, kind: str, floor: float
 ) -> None:
     """The whole way: conversations, training, the published layout, strict loading, lossless drafting."""
-    trainer = _trainer(toy, toy_corpus, tmp_path / "run", 60_000, regression=1.0, validations=10)
+    weight = 1.0 if kind == "eagle2" else 0.0
+    trainer = _trainer(toy, toy_corpus, tmp_path / "run", 60_000, kind, regression=weight, validations=10)
     looks = [event for event in trainer.run() if isinstance(event, Validated)]
     trainer.load_best()
-    write_head(tmp_path, trainer.network, SHAPE, torch.arange(toy.vocabulary), toy.vocabulary, toy.context)
+    write_head(tmp_path, trainer.network, torch.arange(toy.vocabulary), toy.vocabulary, toy.context)
     tau = _tau(toy, tmp_path)
-    write_head(tmp_path, make_network(toy), SHAPE, torch.arange(toy.vocabulary), toy.vocabulary, toy.context)
+    write_head(tmp_path, make_network(toy, kind), torch.arange(toy.vocabulary), toy.vocabulary, toy.context)
     untrained = _tau(toy, tmp_path)
-    assert tau > 1.8
+    assert tau > floor
     assert tau > untrained + 0.3
     assert sum(looks[-1].measured.loss) < sum(looks[0].measured.loss)
 
 
 def test_a_head_with_a_draft_vocabulary_loads(toy: StockTarget, tmp_path: Path) -> None:
     ids = torch.arange(0, toy.vocabulary, 3)
-    write_head(tmp_path, make_network(toy), SHAPE, ids, toy.vocabulary, toy.context)
+    write_head(tmp_path, make_network(toy), ids, toy.vocabulary, toy.context)
     head = load_eagle_head(tmp_path, toy, "toy")
     assert head.draft_vocab.tolist() == ids.tolist()

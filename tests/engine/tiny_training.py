@@ -13,6 +13,8 @@ from engine.training import (
     DraftNetwork,
     Eagle3Network,
     EagleNetwork,
+    HydraNetwork,
+    MedusaNetwork,
     Role,
     Style,
     Synthesis,
@@ -44,4 +46,8 @@ def make_network(target: StockTarget, kind: str = "eagle2", rows: Tensor | None 
     rows = target.lm_head.weight if rows is None else rows
     if kind == "eagle3":
         return Eagle3Network(SHAPE, HIDDEN, INNER, target.model.config.num_hidden_layers, rows)
+    if kind == "medusa":
+        return MedusaNetwork(heads=4, hidden=HIDDEN)
+    if kind == "hydra":
+        return HydraNetwork(heads=4, hidden=HIDDEN)
     return EagleNetwork(SHAPE, HIDDEN, INNER)
