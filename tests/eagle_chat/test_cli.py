@@ -68,7 +68,7 @@ def test_text_is_streamed_to_standard_output_alone(tiny):
     text, report = tiny("Hi", "--seed", 4), json.loads(tiny("Hi", "--json", "--seed", 4).out)
     assert text.code == 0
     assert text.out == report["text"] + "\n"
-    line = r"30 tokens · [\d.]+ tok/s · τ [\d.]+ · eagle2 · seed 4 · cut at --max-new-tokens\n"
+    line = r"30 tokens · [\d.]+ tok/s · τ [\d.]+ · eagle2\+pld · seed 4 · cut at --max-new-tokens\n"
     assert re.fullmatch(line, text.err)
 
 
@@ -130,7 +130,8 @@ def test_compare_reports_the_first_difference(tiny, monkeypatch, chat_model):
     reply = ChatSession._reply
 
     def other_seed(self: ChatSession, exchange: Exchange, method: str, stop: threading.Event, again: bool):
-        return reply(self, replace(exchange, seed=exchange.seed + again), method, stop, again)
+        settings = replace(exchange.settings, seed=exchange.settings.seed + again)
+        return reply(self, replace(exchange, settings=settings), method, stop, again)
 
     monkeypatch.setattr(ChatSession, "_reply", other_seed)
     ran = tiny("Hi", "--json", "--compare", "-t", 1, "--seed", 3)
@@ -217,7 +218,7 @@ def test_options_before_and_after_the_command(command, chat_model, chat_head):
         5,
     )
     report = json.loads(command(*before, "-t", 0.5, "run", "Hi", "--json").out)
-    assert [report[key] for key in ("seed", "new_tokens", "temperature", "method")] == [3, 5, 0.5, "eagle2"]
+    assert [report[key] for key in ("seed", "new_tokens", "temperature", "method")] == [3, 5, 0.5, "eagle2+pld"]
     report = json.loads(command(*before, "run", "Hi", "--json", "--seed", 4, "--max-new-tokens", 7).out)
     assert [report[key] for key in ("seed", "new_tokens", "temperature")] == [4, 7, 0.0]
     report = json.loads(command(*before, "-t", 1, "run", "Hi", "--json", "-t", 0).out)

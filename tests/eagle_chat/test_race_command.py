@@ -38,7 +38,7 @@ def test_without_a_terminal_the_result_card_is_printed(racing: Racing) -> None:
     assert ran.code == EXIT_DONE, ran.err
     lines = ran.out.splitlines()
     assert [line.split()[0] for line in lines[1:]] == [
-        "prompt", "eagle2", "plain", "result", "model", "head", "machine",
+        "prompt", "eagle2+pld", "plain", "result", "model", "head", "machine",
     ]  # fmt: skip
     assert "same text ✓ 12 tokens" in lines[4]
     assert "fp32 · T=0 · seed 3" in lines[5]
@@ -121,6 +121,7 @@ def test_the_result_can_be_copied() -> None:
 
 PROGRAM = f"""
 from pathlib import Path
+from eagle_chat.look import Look
 from eagle_chat.racing import Race
 from eagle_chat.recorded import load_recording
 from eagle_chat.replay_app import run_replay_app
@@ -128,7 +129,7 @@ from eagle_chat.replaying import Player, Replay
 replays = [Replay(load_recording(Path({str(TRACES)!r}) / name)) for name in ("drafted.jsonl", "plain.jsonl")]
 names = ["eagle2", "none"]
 race = Race(replays, names, machine="A chip")
-raise SystemExit(run_replay_app(Player(replays, playing=False), names, None, race))
+raise SystemExit(run_replay_app(Player(replays, playing=False), names, None, Look(), race))
 """
 
 
