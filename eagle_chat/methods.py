@@ -143,7 +143,7 @@ CARDS = {
         TREE,
     ),
     Method.MEDUSA: Card(
-        "a fixed tree of tokens that several heads guess, each its place ahead, from one hidden state",
+        "a fixed tree, by heads that each guess one place",
         "a matrix or two for each depth, and the tree's rows",
         "where drafting itself has to cost next to nothing",
         "Cai et al., ICML 2024",
@@ -152,7 +152,7 @@ CARDS = {
         "fills a fixed tree, cut by --nodes and --depth",
     ),
     Method.HYDRA: Card(
-        "Medusa's tree, by heads that also read the tokens drafted before",
+        "Medusa's tree, by heads that read the drafted path",
         "a few matrices for each depth, and the tree's rows",
         "over Medusa, at little more",
         "Ankner et al., COLM 2024",
