@@ -154,6 +154,8 @@ class EngineFeed:
             self.choices = self._decoding
             self._chat.transcript.note(f"✗ {event.message}")
         else:
+            if self.choices == self._decoding:  # else the user is ahead
+                self.choices = event.choices
             self.info, self._decoding = event.info, event.choices
             self._show_settings(event.choices.seed)
 

@@ -69,6 +69,7 @@ class ChatSession:
         self.info = info
         self.choices = choices
         self.watched = watched  # somebody sees the trees: record what the target thought of them
+        self._left: Choices | None = None  # what was chosen before a conversation was restored
         self._messages = self._system
         self._last: Exchange | None = None
 
@@ -149,14 +150,16 @@ class ChatSession:
     def new_chat(self) -> None:
         """Forget the conversation."""
         self.engine.reset()
+        if self._left:  # the system prompt of a restored conversation goes with it
+            self.choices, self._left = replace(self.choices, system=self._left.system), None
         self._messages = self._system
         self._last = None
 
     def restore(self, messages: Sequence[Message]) -> None:
         """Go on after `messages`, with their system prompt; the next prompt has them read."""
         own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
-        self.choices = replace(self.choices, system=own)
         self.new_chat()
+        self._left, self.choices = self.choices, replace(self.choices, system=own)
         self._messages = list(messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._exchange(self._messages[:-1], self.choices.seed)

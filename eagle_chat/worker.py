@@ -113,8 +113,11 @@ class Worker(threading.Thread):
         """Queue a fresh conversation."""
 
         def request(session: Session, _stop: threading.Event) -> None:
+            before = session.choices
             session.new_chat()
             self.recorder.leave()
+            if session.choices != before:
+                self.inbox.append(Changed(session.info, session.choices))
 
         self._submit(request, is_reply=False)
 

@@ -61,6 +61,7 @@ class ServerSession:
         self._client = client
         self.choices = Choices.of(options, SERVER)
         self.methods = (SERVER,)  # however it drafts
+        self._left: Choices | None = None  # what was chosen before a conversation was restored
         self._messages = self._system
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses
@@ -99,6 +100,8 @@ class ServerSession:
 
     def new_chat(self) -> None:
         """Forget the conversation."""
+        if self._left:  # the system prompt of a restored conversation goes with it
+            self.choices, self._left = replace(self.choices, system=self._left.system), None
         self._messages = self._system
         self._last = None
 
@@ -127,8 +130,8 @@ class ServerSession:
     def restore(self, messages: Sequence[Message]) -> None:
         """Go on after `messages`, with their system prompt."""
         own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
-        self.choices = replace(self.choices, system=own)
         self.new_chat()
+        self._left, self.choices = self.choices, replace(self.choices, system=own)
         self._messages = list(messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._messages[:-1]

@@ -158,14 +158,6 @@ def test_file_instead_of_a_folder(run, chat_model):
     assert_refused(run("--model", chat_model / BAD_WEIGHTS), "is a file", "give the folder")
 
 
-def test_sliding_window_model(run, tmp_path):
-    """Catches a model whose cache cannot be cut back, which would say nonsense after the first rejection."""
-    model = write_chat_model(
-        tmp_path / "window", "qwen2", use_sliding_window=True, sliding_window=16, max_window_layers=0
-    )
-    assert_refused(run("--model", model), "does not attend to its whole past", "full attention")
-
-
 @pytest.fixture
 def run_with_head(run, chat_model, chat_head) -> Callable[[Path, Change], Ran]:
     """With a changed copy of the head."""

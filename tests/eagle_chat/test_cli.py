@@ -218,7 +218,12 @@ def test_options_before_and_after_the_command(command, chat_model, chat_head):
         5,
     )
     report = json.loads(command(*before, "-t", 0.5, "run", "Hi", "--json").out)
-    assert [report[key] for key in ("seed", "new_tokens", "temperature", "method")] == [3, 5, 0.5, "eagle2+pld"]
+    assert [report[key] for key in ("seed", "new_tokens", "temperature", "method")] == [
+        3,
+        5,
+        0.5,
+        "eagle2+pld",
+    ]
     report = json.loads(command(*before, "run", "Hi", "--json", "--seed", 4, "--max-new-tokens", 7).out)
     assert [report[key] for key in ("seed", "new_tokens", "temperature")] == [4, 7, 0.0]
     report = json.loads(command(*before, "-t", 1, "run", "Hi", "--json", "-t", 0).out)

@@ -34,7 +34,7 @@ def test_a_quantized_reply(command: Callable[..., Ran], chat_model: Path, chat_h
     ran = command("run", "Tell me more.", *options, "--json", "--compare")
     assert ran.code == 0
     found = json.loads(ran.out)
-    assert (found["quant"], found["new_tokens"], found["method"]) == ("int8", 20, "eagle2")
+    assert (found["quant"], found["new_tokens"], found["method"]) == ("int8", 20, "eagle2+pld")
     assert "cast" not in ran.err
     assert "kernels" not in ran.err
 

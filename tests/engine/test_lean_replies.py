@@ -61,7 +61,7 @@ def test_a_broken_forward_loses_nothing(
     for _ in range(4):
         next(events)
     with monkeypatch.context() as patch:
-        patch.setattr(bench.target.decoder.layers[layer].layer, "down", None)
+        patch.setattr(bench.target.decoder.layers[layer].layer.mlp, "down", None)
         with pytest.raises(TypeError):
             next(events)
     assert bench.target.length == len(bench.engine.tokens) - 1
