@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROMPT = "you> "
+STOPPING = "\nStopping after this round; Ctrl+C again leaves at once.\n"
 SPEAKER = "eagle> "
 HELP = {
     "/tree": "the draft tree of the last round, as an outline; /tree 12 of round 12",
@@ -118,9 +119,9 @@ class PlainChat:
         """Stream the reply; Ctrl+C ends it after the round it is in, twice leaves."""
         stop = threading.Event()
         problem = None
-        _narrate(SPEAKER, end="")
         try:
-            with interruptible(stop):
+            with interruptible(stop, says=STOPPING):
+                _narrate(SPEAKER, end="")
                 for text in self._texts(prompt, stop):
                     write(visible(text))
         except (BrokenPipeError, KeyboardInterrupt):

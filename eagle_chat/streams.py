@@ -59,16 +59,18 @@ def loading_status(narrator: Console) -> Iterator[Callable[[Loading], None]]:
 
 
 @contextmanager
-def interruptible(stop: threading.Event, *, closing: bool = False) -> Iterator[None]:
+def interruptible(stop: threading.Event, *, closing: bool = False, says: str = "") -> Iterator[None]:
     """The first Ctrl+C ends the work after the current round or step, the second one at once.
 
-    With `closing` a closed terminal and a polite kill count as one, too.
+    With `closing` a closed terminal and a polite kill count as one, too. The first one `says` something.
     """
 
     def interrupt(signum: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
+        if says:  # not through a stream, which may be in the middle of writing
+            os.write(2, says.encode())
 
     names = ("SIGINT", "SIGTERM", "SIGHUP") if closing else ("SIGINT",)
     numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # not all exist everywhere

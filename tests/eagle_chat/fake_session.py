@@ -130,7 +130,7 @@ class FakeSession:
         yield Finished(whole, summary, again)
 
     def _wait(self, stop: threading.Event) -> None:
-        time.sleep(self.delay)
+        _wait(self.delay)
         while self.pace is not None and not self.pace.acquire(timeout=0.01) and not stop.is_set():
             pass
 
@@ -206,3 +206,10 @@ def _summary(done: list[RoundRecord], text: str, info: SessionInfo) -> dict[str,
         "dtype": info.dtype,
         "temperature": info.temperature,
     }
+
+
+def _wait(seconds: float) -> None:
+    """In short naps: a signal that another thread receives is handled between two of them."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        time.sleep(min(left, 0.05))
