@@ -7,8 +7,8 @@ SHARE = 0.02  # of the wall clock that painting may take; the engine's threads l
 FIRST_COST = 0.0075  # seconds a frame is taken to cost before one was measured: four frames a second
 SMOOTHING = 0.3  # weight of the newest frame in the estimate
 SHORTEST = 0.1  # seconds between frames
-TEXT_SHORTEST, TEXT_LONGEST = 0.125, 1.0  # seconds between additions to the text
-PICTURE_LONGEST = 2.0  # seconds between pictures (tree and gauge); next to the text they are cheap
+TEXT_SHORTEST, TEXT_LONGEST = 0.125, 1.3  # seconds between additions to the text
+PICTURE_LONGEST = 2.6  # seconds between pictures (tree and gauge); next to the text they are cheap
 
 
 class FrameBudget:
@@ -55,7 +55,7 @@ class FrameBudget:
             self._frame_cpu += self._cpu() - since_cpu
 
     def text_due(self) -> bool:
-        """Whether to add text now: when affordable, and once a second whatever it costs."""
+        """Whether to add text now: when affordable, and every 1.3 seconds whatever it costs."""
         return self._due(self._last_text, TEXT_SHORTEST, TEXT_LONGEST)
 
     def picture_due(self) -> bool:
