@@ -14,7 +14,7 @@ import asyncio
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,11 +23,14 @@ from typing import Any
 from textual.app import App
 
 from eagle_chat.app import EagleChatApp
+from eagle_chat.choices import Choices
+from eagle_chat.conversation import Turn
 from eagle_chat.events import Event, Finished, Prefill, Started
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.pictures import most_telling, png, screen_svg
 from eagle_chat.replay_app import ReplayApp
 from eagle_chat.replaying import Player, Replay
+from eagle_chat.tour.app import TourApp
 from eagle_chat.trace import Trace, read_trace
 
 HERE = Path(__file__).parent
@@ -62,6 +65,20 @@ class RecordedSession:
         self.drafted = drafted
         self.plain = plain
         self.info = drafted.info
+        self.choices = Choices(method=drafted.info.method)
+        self.methods = ("none", drafted.info.method)
+
+    def change(self, choices: Choices) -> None:
+        """A recording stays as it is."""
+
+    def go_on_after(self, turns: Sequence[Turn]) -> None:
+        """As `change`."""
+
+    def restore(self, messages: Sequence[dict[str, str]]) -> None:
+        """As `change`."""
+
+    def close(self) -> None:
+        """Nothing is held."""
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
         """The recording."""
@@ -155,6 +172,21 @@ def replay(size: Size, theme: str) -> AbstractAsyncContextManager[App[None]]:
     return replayed(("chat",), size, theme)
 
 
+def race(size: Size, theme: str) -> AbstractAsyncContextManager[App[None]]:
+    """Two traces on one clock."""
+    return replayed(("drafted", "plain"), size, theme)
+
+
+@asynccontextmanager
+async def tour(size: Size, theme: str) -> AsyncIterator[App[None]]:
+    """The chapter about the tree."""
+    app = TourApp(3, theme=theme)
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        await settled(pilot)
+        yield app
+
+
 @dataclass(frozen=True)
 class Picture:
     """What is photographed; `name` is that of its files."""
@@ -173,6 +205,8 @@ PICTURES = (
     Picture("compare-120x40", compare, (120, 40)),
     Picture("inspector-120x40", inspector, (120, 40)),
     Picture("replay-120x40", replay, (120, 40)),
+    Picture("race-120x40", race, (120, 40)),
+    Picture("tour-120x40", tour, (120, 40)),
 )
 
 
