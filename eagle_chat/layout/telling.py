@@ -57,10 +57,12 @@ def _draft(record: RoundRecord, level: int, ascii_only: bool) -> str:
     drawn = tree.drawn[level - 1] if level <= len(tree.drawn) else tree.depths().count(level)
     if level == 1:
         begins = f"Level 1: {_tokens(drawn)} drawn after {root}"
+    elif expanded := _expanded(record, level):
+        begins = f"Level {level}: {expanded} node{'s' * (expanded != 1)} expanded, {drawn} drawn"
+    elif _all_looked_up(record, level):
+        begins = f"Level {level}: {_tokens(drawn)} looked up in the text"
     else:
-        expanded = _expanded(record, level)
-        nodes = f"{expanded} node{'s' * (expanded != 1)}" if expanded else "nodes"
-        begins = f"Level {level}: {nodes} expanded, {drawn} drawn"
+        begins = f"Level {level}: {_tokens(drawn)} drawn"
     best = _best(record, level)
     if best is None:
         return f"{begins}; none is good enough to be kept."
@@ -75,6 +77,13 @@ def _expanded(record: RoundRecord, level: int) -> int | None:
     if level > len(drawn) or not drawn[0] or drawn[level - 1] % drawn[0]:
         return None
     return drawn[level - 1] // drawn[0]
+
+
+def _all_looked_up(record: RoundRecord, level: int) -> bool:
+    """Whether the text gave all nodes of a level, and the drafter none."""
+    tree = record.tree
+    nodes = [node for node, depth in enumerate(tree.depths()) if depth == level]
+    return level > len(tree.drawn) and all(tree.is_looked_up(node) for node in nodes)
 
 
 def _best(record: RoundRecord, level: int) -> tuple[bytes, float, float] | None:

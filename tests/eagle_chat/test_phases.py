@@ -123,6 +123,17 @@ def test_nothing_moves(seed, view, width, height):
     assert seen == places.keys()
 
 
+def test_levels_of_which_nothing_is_known_to_be_expanded():
+    """Catches a sentence without its number where the text gave a level, or only the kept nodes are known."""
+    deepest = max(ROUND.tree.depths())
+    kept = replace(ROUND, tree=replace(ROUND.tree, drawn=()))
+    assert sentence(kept, Phase(Stage.DRAFT, deepest)).startswith(f"Level {deepest}: 3 tokens drawn; best: ")
+    level = ROUND.tree.depths().count(deepest)
+    looked_up = replace(ROUND, tree=replace(ROUND.tree, drawn=ROUND.tree.drawn[:-1], looked_up=level))
+    begins = sentence(looked_up, Phase(Stage.DRAFT, deepest)).split(";")[0]
+    assert begins == f"Level {deepest}: 3 tokens looked up in the text"
+
+
 def test_sentences():
     """Catches a sentence that says another thing than the picture, or invents a number."""
     assert [sentence(ROUND, phase) for phase in phases(ROUND)] == [
