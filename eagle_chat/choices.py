@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from eagle_chat.errors import UsageError
+from eagle_chat.methods import CARDS, Method
 from eagle_chat.options import Options, is_utf8
 
 MOST_SEED = 2**63 - 1
@@ -146,6 +147,8 @@ def method_parameter(methods: tuple[str, ...]) -> Parameter:
     """The method, where these can be had."""
 
     def read(text: str) -> str:
+        if text in CARDS and text not in methods and Method.NONE in methods:
+            raise UsageError(f"{text} needs weights that were not loaded: start with --head FOLDER")
         if text not in methods:
             raise UsageError(f"it has to be one of {', '.join(methods)}, not {text or 'nothing'}")
         return text

@@ -125,7 +125,9 @@ def test_methods_are_those_of_the_session() -> None:
     """Catches a method that is offered without its head being loaded."""
     method = method_parameter(("none", "pld"))
     assert method.parse("pld") == "pld"
-    with pytest.raises(UsageError, match="one of none, pld, not eagle2"):
+    with pytest.raises(UsageError, match="one of none, pld, not eagle9"):
+        method.parse("eagle9")
+    with pytest.raises(UsageError, match="eagle2 needs weights that were not loaded"):
         method.parse("eagle2")
 
 
