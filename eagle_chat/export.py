@@ -113,7 +113,7 @@ def _packed(trace: Trace, job: Job) -> bytes:
 def _what(trace: Trace, job: Job, suffix: str) -> str:
     if suffix in PICTURES:
         return f"the tree of round {_round(trace, job)} of {len(trace.rounds) - 1}"
-    return f"{len(trace.rounds)} rounds"
+    return f"{len(trace.rounds) - 1} rounds"
 
 
 PACKED = ".jsonl.gz"
