@@ -51,7 +51,7 @@ def phases(record: RoundRecord) -> tuple[Phase, ...]:
     found = [Phase(Stage.DRAFT, level) for level in range(1, levels + 1)]
     if tree.values is None:  # found in one go, as in prompt lookup
         found = [Phase(Stage.DRAFT, levels)]
-    if tree.dropped or sum(tree.drawn) > len(tree.tokens) - 1:
+    if tree.dropped or sum(tree.drawn) > tree.drafted:
         found.append(Phase(Stage.RERANK, levels))
     found += [Phase(stage, levels) for stage in (Stage.VERIFY, Stage.ACCEPT)]
     return (*found, Phase(Stage.OWN, levels)) if record.bonus is not None else tuple(found)

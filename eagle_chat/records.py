@@ -54,6 +54,11 @@ class TreeRecord:
     noise: tuple[float | None, ...] | None = None  # at temperature above 0, where the parent was asked
     looked_up: int = 0  # of the last nodes, how many were found in the text and not drafted
 
+    @property
+    def drafted(self) -> int:
+        """How many nodes the drafter drew: neither the root nor what was found in the text."""
+        return len(self.tokens) - 1 - self.looked_up
+
     def is_looked_up(self, node: int) -> bool:
         """Whether the node was found in the text."""
         return len(self.tokens) - self.looked_up <= node < len(self.tokens)

@@ -141,7 +141,7 @@ def not_kept(
 def counted_dropped(record: RoundRecord) -> str:
     """How many candidates were drawn and not kept; empty where all were."""
     tree = record.tree
-    count = max(sum(tree.drawn) - len(tree.tokens) + 1, len(tree.dropped))
+    count = max(sum(tree.drawn) - tree.drafted, len(tree.dropped))
     expanded = sum(dropped.expanded for dropped in tree.dropped)
     return f"not kept: {count} drawn" + (f", {expanded} expanded" if expanded else "") if count else ""
 
@@ -188,11 +188,13 @@ def _titles(record: RoundRecord, dot: str, arrow: str, newest: int | None) -> li
         return [f"{name} {dot} {this} nothing drafted {arrow} {tokens}", f"{this} {tokens}"]
     counts = f"{kept} kept {arrow}"
     if record.tree.drawn:
-        counts = f"{sum(record.tree.drawn)} drawn {arrow} {counts}"
+        found = f" + {record.tree.looked_up} looked up" if record.tree.looked_up else ""
+        counts = f"{sum(record.tree.drawn)} drawn{found} {arrow} {counts}"
     sum_up = _sum_up(record, tokens)
     return [
         f"{name} {dot} {this} {counts} {sum_up}",
         f"{this} {counts} {sum_up}",
+        *([f"{name} {dot} {this} {kept} kept {arrow} {sum_up}"] if record.tree.looked_up else []),
         f"{this} {sum_up}",
         f"{this} {tokens}",
     ]

@@ -15,7 +15,7 @@ def table(record: RoundRecord, width: int) -> list[Row]:
     if not tree.drawn or width < NARROWEST:
         return []
     depths = range(1, len(tree.drawn) + 1)
-    kept = Counter(tree.depths()[1:])
+    kept = Counter(tree.depths()[1 : 1 + tree.drafted])
     dropped = _expanded_and_dropped(tree)
     counts = [
         ("depth", "label", list(depths)),
@@ -25,7 +25,7 @@ def table(record: RoundRecord, width: int) -> list[Row]:
     ]
     rows = [_row(name, role, numbers, width) for name, role, numbers in counts]
     if tree.cutoff is not None:
-        place = f"the value of number {len(tree.tokens) - 1} of {sum(tree.drawn)}, the last one kept"
+        place = f"the value of number {tree.drafted} of {sum(tree.drawn)}, the last one kept"
         cut: list[Row] = [
             [(f" {'cut-off':<{NAME - 1}}", "label"), (f"{tree.cutoff:>{COLUMN}.2f}", "score")],
             [(f"  {place}", "label")],

@@ -107,10 +107,11 @@ def _best(record: RoundRecord, level: int) -> tuple[bytes, float, float] | None:
 
 def _rerank(record: RoundRecord) -> str:
     tree = record.tree
-    kept = len(tree.tokens) - 1
+    kept = tree.drafted
     dropped = max(sum(tree.drawn) - kept, len(tree.dropped))
+    found = f"; {tree.looked_up} looked up beside them" if tree.looked_up else ""
     last = "" if tree.cutoff is None else f", down to a path of {share(exp(tree.cutoff))}"
-    return f"Rerank: the best {kept} of {kept + dropped} go to the target{last}; {dropped} dropped."
+    return f"Rerank: the best {kept} of {kept + dropped} go to the target{last}; {dropped} dropped{found}."
 
 
 def _verify(record: RoundRecord, ascii_only: bool) -> str:

@@ -5,8 +5,10 @@ from dataclasses import replace
 import pytest
 
 from eagle_chat.layout.picture import VIEWS, Picture
-from eagle_chat.layout.rows import ROLES, row_text, row_width
+from eagle_chat.layout.rows import ROLES, counted_dropped, heading, row_text, row_width
 from eagle_chat.layout.selection_table import table
+from eagle_chat.layout.telling import sentence
+from eagle_chat.phases import Phase, Stage
 from eagle_chat.records import RoundRecord
 from tests.eagle_chat.examples import example_plain, example_round, example_round_60
 
@@ -25,6 +27,22 @@ def test_small_tree() -> None:
         " expanded, then dropped     .    .    .    1    1",
         " cut-off                -3.04  the value of number 8 of 44, the last one kept",
     ]
+
+
+def test_what_was_looked_up_is_not_what_was_drawn() -> None:
+    """Catches "6 drawn → 8 kept", and a cut-off at number 8 of 6: what the text gave was not drawn."""
+    record = replace(example_round(), tree=replace(example_round().tree, looked_up=3))
+    assert record.tree.drafted == 5
+    rows = [row_text(row) for row in table(record, 100)]
+    assert " kept                       2    3    ." in rows
+    assert rows[-1].endswith("the value of number 5 of 36, the last one kept")
+    assert counted_dropped(record).startswith("not kept: 31 drawn")
+    assert " 36 drawn + 3 looked up → 8 kept → " in row_text(heading(record, 100))
+    narrow = row_text(heading(record, 74))
+    assert " 8 kept → " in narrow
+    assert "drawn" not in narrow
+    assert sentence(record, Phase(Stage.RERANK, 3)).startswith("Rerank: the best 5 of 36 go to the target")
+    assert sentence(record, Phase(Stage.RERANK, 3)).endswith("31 dropped; 3 looked up beside them.")
 
 
 @pytest.mark.parametrize("record", [example_round(), example_round_60(), example_plain()])
