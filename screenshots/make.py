@@ -22,6 +22,7 @@ from typing import Any
 
 from textual.app import App
 
+from eagle_chat import engine_feed
 from eagle_chat.app import EagleChatApp
 from eagle_chat.choices import Choices
 from eagle_chat.conversation import Turn
@@ -108,6 +109,10 @@ class RecordedSession:
         yield Finished(trace.summary["text"], trace.summary, again)
 
 
+def no_memory() -> None:
+    """Of a process that decodes nothing there is no memory to show."""
+
+
 def trace(name: str) -> Trace:
     """One of the recordings."""
     return read_trace(TRACES / f"{name}.jsonl")
@@ -116,6 +121,7 @@ def trace(name: str) -> Trace:
 @asynccontextmanager
 async def asked(session: RecordedSession, size: Size, theme: str) -> AsyncIterator[tuple[EagleChatApp, Any]]:
     """The chat with its prompt sent."""
+    engine_feed.resident_bytes = no_memory
     app = EagleChatApp(lambda progress: session, theme=theme, title=session.info.model, budget=NoShare())
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
