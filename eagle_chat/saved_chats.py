@@ -67,6 +67,7 @@ class SavedChats:
             chat.transcript.add_reply().show(reply)
         count = f"{len(turns)} turn{'' if len(turns) == 1 else 's'}"
         chat.transcript.note(f"Resumed, {count}: the next prompt has them read first (prefill).")
+        chat.transcript.anchor()  # its end is what one goes on from
         if conversation.unanswered:
             chat.prompt_bar.give_back(conversation.unanswered)
         chat.prompt_bar.prompt.focus()
@@ -89,5 +90,6 @@ class SavedChats:
             self._app.say(f"Exported to {file.name} in {file.parent}.")
 
     def _chosen(self, conversation: SavedConversation | None) -> None:
-        if conversation is not None:
+        on_screen = self.current.id if self.current is not None else None
+        if conversation is not None and conversation.id != on_screen:  # which has its rounds
             self.resume(conversation)

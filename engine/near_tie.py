@@ -12,12 +12,14 @@ rounding: a last bit that differs there moves a whole step of 1/127, hence a lar
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 
 import torch
 from transformers import PreTrainedModel
 
 from engine.load import load_model
+from engine.memory import free_cached_memory
 from engine.quantized import dequantized, quantization_of
 from engine.sampling import GenerationSettings, Sampler
 
@@ -44,7 +46,10 @@ def fp32_gap(model: PreTrainedModel, prefix: list[int], settings: GenerationSett
     """
     if model.num_parameters() > LARGEST:
         return None
-    return top2_gap(in_fp32(model), prefix, settings)
+    gap = top2_gap(in_fp32(model), prefix, settings)
+    gc.collect()  # modules refer to each other, so that the copy would stay for a while
+    free_cached_memory()
+    return gap
 
 
 def near_tie_limit(model: PreTrainedModel) -> float:

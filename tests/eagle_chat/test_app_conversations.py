@@ -116,6 +116,23 @@ def test_resuming_one_of_many(library: Library) -> None:
     run(test)
 
 
+def test_choosing_the_one_on_screen_leaves_it_as_it_is(library: Library) -> None:
+    """Catches a conversation that loses its rounds, and the tree its picture, by looking at the list."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=SMALL, recorder=Recorder(library)) as (app, pilot):
+            await send(app, pilot, "one")
+            await reply_over(app, pilot)
+            await opened(app, pilot)
+            await pilot.press("enter")
+            await wait_until(lambda: app.screen is app.chat)
+            assert app.feed.reply is not None
+            assert app.feed.reply.rounds
+            assert app.chat.tree_view.record is not None
+
+    run(test)
+
+
 def test_a_resumed_reply_can_be_made_anew(library: Library) -> None:
     """Catches f5 that is refused after a resume, or leaves two replies; a comparison without rounds."""
     hold(library, "one", "two")
