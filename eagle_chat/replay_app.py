@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import ClassVar
@@ -21,8 +20,8 @@ from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.player import PlayerScreen
 from eagle_chat.screens.race import RaceScreen
 from eagle_chat.screens.replay import ReplayScreen
-from eagle_chat.terminal import stderr_to_log
-from eagle_chat.themed_app import ThemedApp
+from eagle_chat.terminal import stderr_to_log, tell_failed
+from eagle_chat.themed_app import NOTHING_TYPED, ThemedApp
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
 
@@ -31,11 +30,7 @@ class ReplayApp(ExportingApp):
 
     CSS_PATH: ClassVar = ["app.tcss", "replay.tcss"]
     TITLE = "eagle-chat replay"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
-        Binding("q", "quit", "quit", id="app.quit"),
-        Binding("ctrl+q,ctrl+c", "quit", "quit", id="app.quit_anywhere", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = NOTHING_TYPED
 
     def __init__(
         self, player: Player, names: Sequence[str], *, theme: str | None = None,
@@ -93,6 +88,6 @@ def run_replay_app(
     if race is not None:
         print(race.card())
     if app.return_code:
-        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
+        tell_failed(log)
         return EXIT_FAILURE
     return 0

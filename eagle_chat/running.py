@@ -8,7 +8,7 @@ from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
 from eagle_chat.look import Look
 from eagle_chat.prompt_history import PromptHistory, history_path
-from eagle_chat.terminal import stderr_to_log
+from eagle_chat.terminal import stderr_to_log, tell_failed
 from eagle_chat.visible import visible
 from eagle_chat.worker import SessionFactory
 
@@ -38,7 +38,7 @@ def run_app(  # noqa: PLR0913
     if app.failure is not None:
         print(f"eagle-chat: {visible(app.failure)}", file=sys.stderr)
     elif code != 0:
-        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
+        tell_failed(log)
     if app.feed.reply is not None and app.feed.reply.text:
         print(f"{visible(app.feed.reply.text)}\n\n{app.feed.reply.footer()}")
     if app.worker.is_alive():

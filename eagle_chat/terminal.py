@@ -70,3 +70,8 @@ def logging_to(log: TextIO) -> Iterator[None]:
         yield
     finally:
         logger.removeHandler(handler)
+
+
+def tell_failed(log: Path) -> None:
+    """The screen ended by an error, and the terminal is as it was."""
+    print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)

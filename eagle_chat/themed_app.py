@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from textual import events
 from textual.app import App
+from textual.binding import Binding, BindingType
 from textual.errors import NoWidget
 from textual.filter import LineFilter
 from textual.theme import Theme
@@ -18,6 +19,13 @@ from eagle_chat.screens.palette import Palette
 from eagle_chat.user_themes import UserThemes
 
 LOOK_AGAIN = 1.0  # seconds between two looks at the user's themes
+
+NOTHING_TYPED: list[BindingType] = [
+    Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
+    Binding("q", "quit", "quit", id="app.quit"),
+    Binding("ctrl+q,ctrl+c", "quit", "quit", id="app.quit_anywhere", show=False, priority=True),
+]
+"""Keys of applications in which a letter is never a text."""
 
 
 class ThemedApp(App[None]):

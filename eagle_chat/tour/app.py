@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from typing import ClassVar
 
 from textual.binding import Binding, BindingType
@@ -12,8 +11,8 @@ from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE
 from eagle_chat.look import Look
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.screens.tour import TourScreen
-from eagle_chat.terminal import stderr_to_log
-from eagle_chat.themed_app import ThemedApp
+from eagle_chat.terminal import stderr_to_log, tell_failed
+from eagle_chat.themed_app import NOTHING_TYPED, ThemedApp
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
 
@@ -22,11 +21,7 @@ class TourApp(ThemedApp):
 
     CSS_PATH: ClassVar = ["../app.tcss", "../tour.tcss"]
     TITLE = "eagle-chat tour"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
-        Binding("q", "quit", "quit", id="app.quit"),
-        Binding("ctrl+q,ctrl+c", "quit", "quit", id="app.quit_anywhere", show=False, priority=True),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = NOTHING_TYPED
 
     def __init__(self, chapter: int = 1, *, theme: str | None = None, look: Look | None = None) -> None:
         super().__init__(theme, look)
@@ -53,7 +48,7 @@ def run_tour_app(chapter: int, theme: str | None, look: Look) -> int:
         app = TourApp(chapter, theme=theme, look=look)
         app.run()
     if app.return_code:
-        print(f"eagle-chat: the screen failed; details are in {log}.", file=sys.stderr)
+        tell_failed(log)
         return EXIT_FAILURE
     if not app.lesson.place.at_end:
         print(f"`eagle-chat tour {app.lesson.place.chapter}` goes on here.")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import torch
 from torch import Tensor
 
 from engine.drafters.draft_head import DraftHead
 from engine.drafters.following import Following
 from engine.drafters.levels import AtTheEnd
-from engine.drafters.paths import Path, check_paths, levels_of, parents_of
+from engine.drafters.paths import Drawing, Path, check_paths, levels_of, parents_of
 from engine.drafters.ranking import Ranking
 from engine.sampling import Sampler
 from engine.tree import DraftTree
@@ -45,23 +44,16 @@ class Eagle:
         ranking = Ranking(self.head, sampler, len(tokens))
         hidden = self._following.root(tokens)
         places, rows = AtTheEnd(self.head.layer, self._following.length), 0
-        above = places.above(1)
-        drawn = torch.tensor(tokens[-1:], device=self.head.device)
-        values = torch.zeros(1, device=self.head.device)
-        nodes = [(drawn, values)]
+        above, drawing = places.above(1), Drawing(tokens[-1], self.head.device)
         for depth, level in enumerate(self._levels, start=1):
-            drawn, values = drawn.index_select(0, level.expanded), values.index_select(0, level.expanded)
+            drawn = drawing.expand(level)
             if depth > 1:  # the root's output is there
                 above, hidden = above.index_select(0, level.outer), hidden.index_select(0, level.outer)
                 cache, positions, above = places.level(depth - 1, rows, above)
                 hidden = self.head.forward(drawn, hidden, positions, cache, above)
                 rows += len(drawn)
-            scores, ids = ranking.best(hidden, depth, level.width)  # [E, width]
-            chosen = level.below, level.ranks
-            drawn, values = ids[chosen], (values[:, None] + scores)[chosen]
-            nodes.append((drawn, values))
-        tokens_, values_ = (torch.cat(column) for column in zip(*nodes, strict=True))
-        return DraftTree(tokens_, self._parents, values_)
+            drawing.add(level, *ranking.best(hidden, depth, level.width))
+        return drawing.tree(self._parents)
 
     def rewind(self, length: int) -> None:
         """Keep the first `length` pairs."""

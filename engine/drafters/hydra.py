@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from engine.drafters.following import Following
 from engine.drafters.hydra_prefix import Prefix
 from engine.drafters.medusa import MEDUSA_TREE
-from engine.drafters.paths import Path, check_paths, levels_of, parents_of
+from engine.drafters.paths import Drawing, Path, check_paths, levels_of, parents_of
 from engine.drafters.ranking import Ranking
 from engine.drafters.residual_head import ResidualHead
 from engine.sampling import Sampler
@@ -67,19 +67,11 @@ class Hydra:
         """The tree below the last token."""
         assert self._feature is not None
         read = self._following.root(tokens) if self._following else self._feature.to(self.head.device)
-        drawn = torch.tensor(tokens[-1:], device=read.device)
-        values = torch.zeros(1, device=read.device)
-        nodes = [(drawn, values)]
+        drawing = Drawing(tokens[-1], self.head.device)
         for depth, (head, level) in enumerate(zip(self.head.heads, self._levels, strict=False), start=1):
-            drawn, values = drawn.index_select(0, level.expanded), values.index_select(0, level.expanded)
-            read = self.head.extend(read.index_select(0, level.outer), drawn)
-            ranking = Ranking(head, sampler, len(tokens))
-            scores, ids = ranking.best(read, depth, level.width)  # [E, width]
-            chosen = level.below, level.ranks
-            drawn, values = ids[chosen], (values[:, None] + scores)[chosen]
-            nodes.append((drawn, values))
-        tokens_, values_ = (torch.cat(column) for column in zip(*nodes, strict=True))
-        return DraftTree(tokens_, self._parents, values_)
+            read = self.head.extend(read.index_select(0, level.outer), drawing.expand(level))
+            drawing.add(level, *Ranking(head, sampler, len(tokens)).best(read, depth, level.width))
+        return drawing.tree(self._parents)
 
     def rewind(self, length: int) -> None:
         """Keep what the layer has of the first `length` tokens; the feature is of another text."""

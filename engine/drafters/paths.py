@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from engine.errors import SettingsError
+from engine.tree import DraftTree
 
 Path = tuple[int, ...]
 
@@ -24,6 +25,30 @@ class Level:
     below: Tensor  # [n] below which of the expanded a node hangs
     ranks: Tensor  # [n] and which of its candidates it is
     width: int  # candidates to draw
+
+
+class Drawing:
+    """A tree of fixed shape while its levels are drawn."""
+
+    def __init__(self, root: int, device: torch.device) -> None:
+        self._nodes = [(torch.tensor([root], device=device), torch.zeros(1, device=device))]  # by depth
+        self._values = self._nodes[0][1]  # of the expanded nodes
+
+    def expand(self, level: Level) -> Tensor:
+        """Tokens [E] of the nodes, drawn last, that this level continues."""
+        tokens, values = self._nodes[-1]
+        self._values = values.index_select(0, level.expanded)
+        return tokens.index_select(0, level.expanded)
+
+    def add(self, level: Level, scores: Tensor, ids: Tensor) -> None:
+        """Its nodes, of the candidates' log-confidences and ids [E, width]."""
+        chosen = level.below, level.ranks
+        self._nodes.append((ids[chosen], (self._values[:, None] + scores)[chosen]))
+
+    def tree(self, parents: Tensor) -> DraftTree:
+        """All that was drawn."""
+        tokens, values = (torch.cat(column) for column in zip(*self._nodes, strict=True))
+        return DraftTree(tokens, parents, values)
 
 
 def check_paths(paths: tuple[Path, ...], vocabulary: int, heads: int | None = None) -> tuple[Path, ...]:
