@@ -230,7 +230,18 @@ def train(  # noqa: PLR0913 - one for each option
             help='Own conversations: {"messages": [{"role", "content"}, …]} a line. Default: the target\'s.'
         ),
     ] = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of another run of this target, whose conversations are trained on in place of new "
+            "ones. It is only read; features that it lacks come to --out.",
+        ),
+    ] = None,
     vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
+    layers: Annotated[
+        int | None,
+        typer.Option(min=1, max=8, help="Of a draft model. Default: 1.", show_default=False),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(
@@ -270,7 +281,20 @@ def train(  # noqa: PLR0913 - one for each option
     given = filled(ctx, {"model": model, "dtype": dtype, "device": device}, WEIGHTS)
     options = replace(options_above(ctx), **{name: value for name, value in given.items() if value})
     job = Job(
-        out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
+        out,
+        method.value,
+        minutes,
+        tokens,
+        passes,
+        data,
+        corpus,
+        vocab,
+        layers,
+        steps,
+        regression,
+        seed,
+        resume,
+        dry_run,
     )
     raise typer.Exit(run_training(options, job))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
+from eagle_chat.draft_models import find_draft_model
 from eagle_chat.drafting import size_of
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
@@ -181,8 +182,11 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
     needs = CARDS[method or Method(best_method(options.head, options.model))].needs
     if needs is Needs.NOTHING and options.head:
         raise UsageError(f"--head has no use with --method {method}: leave one of them out")
-    if needs is Needs.DRAFT_MODEL and not options.head:
-        raise UsageError(f"--method {method} needs the small model: name it with --head")
+    if needs is Needs.DRAFT_MODEL:
+        small = find_draft_model(options.head, options.model, progress)
+        if small is None:
+            raise UsageError(f"--method {method} needs the small model: name it with --head")
+        return method or Method.DRAFT_MODEL, small, list(small.notes)
     if method is not None and needs not in HEADS:
         return method, None, []
     head = find_head(options.head, options.model, needs.value, progress)
