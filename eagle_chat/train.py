@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
 from eagle_chat.borrowed_corpus import lender
 from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED, EagleChatError, UsageError
@@ -21,18 +20,18 @@ from eagle_chat.model_card import model_card
 from eagle_chat.options import Dtype, Options
 from eagle_chat.streams import interruptible, loading_status
 from eagle_chat.training import TrainingRun
+from eagle_chat.training_forecast import MEGABYTE, check_room, forecast, nearest
 from eagle_chat.training_plan import Plan, alone_in
 from eagle_chat.training_plot import write_plot
 
 if TYPE_CHECKING:
-    from engine.training import Sizes, Speeds
+    from engine.training import Speeds
 
 DEFAULT_TOKENS = 1_000_000
 DEFAULT_PASSES = 4.0
 DRAFT_MODEL = "draft-model"
 REGRESSION = {"eagle2": 5.0}  # the outputs of EAGLE-3 are no features
 STEPS = {"medusa": 4, "hydra": 4, DRAFT_MODEL: 1}  # heads, as deep as their tree; a draft model has one
-MEGABYTE = 1_000_000
 WRITTEN = ("config.json", "model.safetensors", "README.md")  # in the end, over what is there
 
 
@@ -80,10 +79,10 @@ def train(options: Options, job: Job) -> int:
             run.plan = _within_minutes(run.plan, job.minutes, speeds)
             run.plan_borrowed(run.plan.tokens)
             run.plan_own()
-        console.print(_forecast(run.plan, speeds, sizes))
+        console.print(forecast(run.plan, speeds, sizes))
         if job.dry_run:
             return EXIT_DONE
-        _check_room(job.out, run.plan, sizes)
+        check_room(job.out, run.plan, sizes)
     else:
         if job.tokens:
             run.plan_own()
@@ -124,7 +123,7 @@ def _check(job: Job) -> Plan | None:
     _check_kind(job)
     if job.data is not None and not job.data.is_file():
         raise UsageError(f"there is no file {job.data}: check the path given with --data")
-    if not (there := _nearest(job.out)).is_dir():
+    if not (there := nearest(job.out)).is_dir():
         raise UsageError(f"{there} is a file: give a folder with --out")
     kept = Plan.read(job.out)
     if job.resume and kept is None:
@@ -173,48 +172,9 @@ def _within_minutes(plan: Plan, minutes: float | None, speeds: Speeds) -> Plan:
     return replace(plan, tokens=min(wanted, plan.tokens) if plan.corpus else wanted)
 
 
-def _forecast(plan: Plan, speeds: Speeds, sizes: Sizes) -> Table:
-    """What the run will take."""
-    writing = plan.tokens / speeds.written
-    training = plan.passes * plan.tokens / speeds.trained
-    prepared = "their features" if plan.corpus else "conversations"
-    table = Table(box=None, show_header=False, pad_edge=False)
-    rows = [
-        ("head", f"{plan.method} for {plan.model}"),
-        ("conversations", f"{plan.tokens:,} tokens from {plan.data or plan.corpus or 'the target itself'}"),
-        ("training", f"{plan.passes:g} passes, {plan.guesses}"),
-        ("time", f"about {_duration(writing)} for {prepared}, {_duration(training)} for training"),
-        ("disk", f"about {_megabytes(_room(plan, sizes))}, most of it to be deleted when the head is made"),
-        ("memory", f"about {_megabytes(sizes.memory)} at most"),
-    ]
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
-
-
 def _description(plan: Plan) -> str:
     source = f"from {plan.data or plan.corpus}" if plan.data or plan.corpus else "of its own"
     return f"the {plan.method} head for {plan.model}: {plan.tokens:,} tokens {source}, {plan.passes:g} passes"
-
-
-def _room(plan: Plan, sizes: Sizes) -> int:
-    """Bytes of disk, about."""
-    return plan.tokens * sizes.token + sizes.kept
-
-
-def _nearest(path: Path) -> Path:
-    """The path itself, or what there is of it."""
-    return next(part for part in (path, *path.absolute().parents) if part.exists())
-
-
-def _check_room(folder: Path, plan: Plan, sizes: Sizes) -> None:
-    """Raises EagleChatError where the run would fill the disk."""
-    free = shutil.disk_usage(_nearest(folder)).free
-    if free < _room(plan, sizes):
-        raise EagleChatError(
-            f"the disk of {folder} has {_megabytes(free)} left, too few for this run: make room, or take "
-            "fewer --tokens"
-        )
 
 
 def _run(run: TrainingRun, console: Console, resume: str) -> int:
@@ -298,13 +258,3 @@ def _full_disk_as_ours(folder: Path) -> Iterator[None]:
         if not isinstance(error, OSError) and shutil.disk_usage(folder).free > MEGABYTE:
             raise
         raise EagleChatError(f"{folder} cannot be written ({error}): make room, then --resume") from error
-
-
-def _megabytes(number: int) -> str:
-    return f"{max(1, number / MEGABYTE):,.0f} MB"
-
-
-def _duration(seconds: float) -> str:
-    if seconds == 0:
-        return "no time"
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, seconds / 60):.0f} min"
