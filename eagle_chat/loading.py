@@ -18,6 +18,7 @@ from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_drafters import Sizes, load_drafter, load_drafters
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
+from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
@@ -172,7 +173,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         size_by_cost(engine, prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
-    models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
+    more = MoreMethods(options) if target.takes_trees else None
+    models = Models(engine, Vocabulary(prompts.tokenizer), prompts, more)
     return ChatSession(models, settings, info, Choices.of(options, method.value), watched=watched)
 
 

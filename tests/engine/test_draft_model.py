@@ -1,4 +1,4 @@
-"""A draft model that shares the target's embedding: trained as it drafts, saved without what is the target's."""
+"""A draft model that shares the target's embedding: trained as it drafts, saved without what is shared."""
 
 from __future__ import annotations
 
