@@ -74,7 +74,8 @@ def _table(rows: list[Row]) -> str:
 def _heads(entry: Entry) -> str:
     """The kinds of heads, in the width of two."""
     first, *more = entry.heads
-    return ", ".join(entry.heads) if len(more) < 2 else f"{first}, {len(more)} more"
+    listed = ", ".join(entry.heads)
+    return listed if len(listed) <= len("eagle2, eagle3") else f"{first}, {len(more)} more"
 
 
 def _report(rows: list[Row], place: Place | None) -> dict[str, Any]:
