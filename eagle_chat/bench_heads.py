@@ -8,13 +8,14 @@ from pathlib import Path
 
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.catalogue import best_method
+from eagle_chat.draft_models import find_draft_model
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading
 from eagle_chat.methods import CARDS, Method, Needs, fastest
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
 from eagle_chat.tree_sizes import given_size
-from eagle_chat.weights import WeightsLocation, find_head, find_target
+from eagle_chat.weights import WeightsLocation, find_head
 
 ALL = "all"
 DRAFT_MODEL = Needs.DRAFT_MODEL.value
@@ -153,8 +154,8 @@ def _find(
     """The head named, or the catalogue's; None where there is none. It must be of its kind."""
     from eagle_chat.loading import kind_of_head
 
-    if name is not None and kind == DRAFT_MODEL:
-        return find_target(name, progress)
+    if kind == DRAFT_MODEL:
+        return find_draft_model(name, options.model, progress)
     check_pairing(replace(options, method=Method(kind), head=name))
     try:
         head = find_head(name, options.model, kind, progress)
@@ -162,8 +163,8 @@ def _find(
         if optional and name is None and not isinstance(error, UsageError):
             return None  # the catalogue has one, but it is not on this machine and cannot be fetched
         raise
-    if head is None or kind == DRAFT_MODEL:
-        return head
+    if head is None:
+        return None
     kind_of_head(options, head, Method(kind))
     return replace(head, name=name or head.name)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.bench_heads import KINDS, Chosen
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.events import Loading
-from eagle_chat.methods import HEADS, Method, Needs, to_load
+from eagle_chat.methods import Method, Needs, to_load
 from eagle_chat.options import Options
 
 if TYPE_CHECKING:
@@ -69,8 +69,7 @@ def _drafters(
         if name in KINDS and name not in drafters:
             head = chosen.heads[KINDS[name]]
             named = replace(bare, head=str(head.folder))
-            network = head if KINDS[name] in HEADS else None
-            more = load_more(named, Method(name), network, session.engine, progress)
+            more = load_more(named, Method(name), head, session.engine, progress)
             drafters |= {other: more[other] for other in more.keys() - drafters.keys()}
     return drafters
 

@@ -34,8 +34,20 @@ def catalogue() -> Mapping[str, Entry]:
     """Every alias, in the file's order."""
     table = tomllib.loads(files("eagle_chat").joinpath("catalogue.toml").read_text(encoding="utf-8"))
     return {
-        alias: Entry(alias=alias, shape=Shape(**fields.pop("shape")), **fields)
+        alias: Entry(
+            alias=alias, shape=Shape(**fields.pop("shape")), heads=_here(fields.pop("heads")), **fields
+        )
         for alias, fields in table.items()
+    }
+
+
+def _here(heads: Mapping[str, str]) -> dict[str, str]:
+    """Without those of our own that are not packaged: one without the large files is of use too."""
+    folder = files("eagle_chat").joinpath("heads")
+    return {
+        method: head
+        for method, head in heads.items()
+        if "/" in head or folder.joinpath(head, "config.json").is_file()
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,11 +15,11 @@ from eagle_chat.cli_bench import Csv, Heads, Markdown, Methods, Repeats, Resume,
 from eagle_chat.cli_export import export
 from eagle_chat.cli_models import around_models
 from eagle_chat.cli_studying import studying
+from eagle_chat.cli_training import train
 from eagle_chat.cli_watching import Ascii, Theme, watching
-from eagle_chat.configuration import WEIGHTS, filled
+from eagle_chat.configuration import WEIGHTS
 from eagle_chat.errors import UsageError
-from eagle_chat.methods import HeadKind
-from eagle_chat.options import Dtype, Options, options_above, with_options
+from eagle_chat.options import Options, with_options
 
 MoreFiles = Annotated[
     list[Path] | None,
@@ -206,75 +205,7 @@ def bench(  # noqa: PLR0913 - one for each option
     raise typer.Exit(run_bench(options, job))
 
 
-@cli.command()
-def train(  # noqa: PLR0913 - one for each option
-    ctx: typer.Context,
-    *,
-    out: Annotated[Path, typer.Option(help="Folder for the head and all that leads to it.", file_okay=True)],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Target: alias, hub id or folder.", show_default=False)
-    ] = None,
-    method: Annotated[HeadKind, typer.Option(help="Kind of head.")] = HeadKind.EAGLE2,
-    minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="As much as can be done in about this time.")
-    ] = None,
-    tokens: Annotated[
-        int | None, typer.Option(min=1, help="Tokens of conversations to train on. Default: a million.")
-    ] = None,
-    passes: Annotated[
-        float | None, typer.Option(min=0.01, help="How often each token is trained on. Default: 4.")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help='Own conversations: {"messages": [{"role", "content"}, …]} a line. Default: the target\'s.'
-        ),
-    ] = None,
-    vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
-    steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=8,
-            help="Unrolled steps (default: 3), or heads of medusa and hydra (4).",
-            show_default=False,
-        ),
-    ] = None,
-    regression: Annotated[
-        float | None,
-        typer.Option(
-            min=0,
-            help="Weight of the distance to the target's features in the loss. Default: 5 for eagle2.",
-            show_default=False,
-        ),
-    ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Same seed, same run.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")
-    ] = False,
-    dtype: Annotated[
-        Dtype | None, typer.Option(help="Number format of the target.", show_default="auto")
-    ] = None,
-    device: Annotated[
-        str | None, typer.Option(help="auto, cpu, cuda, cuda:1, mps.", show_default="auto")
-    ] = None,
-) -> None:
-    """Train a draft head for a target, from conversations it writes itself. May be stopped and resumed.
-
-    Of the configuration only model, dtype and device count here.
-    """
-    from eagle_chat.train import Job
-    from eagle_chat.train import train as run_training
-
-    given = filled(ctx, {"model": model, "dtype": dtype, "device": device}, WEIGHTS)
-    options = replace(options_above(ctx), **{name: value for name, value in given.items() if value})
-    job = Job(
-        out, method.value, minutes, tokens, passes, data, vocab, steps, regression, seed, resume, dry_run
-    )
-    raise typer.Exit(run_training(options, job))
-
-
+cli.command()(train)
 cli.command()(export)
 cli.add_typer(watching)
 cli.add_typer(around_models)

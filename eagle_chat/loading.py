@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
+from eagle_chat.draft_models import find_draft_model
 from eagle_chat.drafting import size_of
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
@@ -17,6 +18,7 @@ from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_drafters import Sizes, load_drafter, load_drafters
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
+from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
@@ -171,7 +173,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         size_by_cost(engine, prompt)
     gc.collect()  # what is loaded stays: the collector need not walk it in the middle of a round
     gc.freeze()
-    models = Models(engine, Vocabulary(prompts.tokenizer), prompts)
+    more = MoreMethods(options) if target.takes_trees else None
+    models = Models(engine, Vocabulary(prompts.tokenizer), prompts, more)
     return ChatSession(models, settings, info, Choices.of(options, method.value), watched=watched)
 
 
@@ -181,8 +184,11 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
     needs = CARDS[method or Method(best_method(options.head, options.model))].needs
     if needs is Needs.NOTHING and options.head:
         raise UsageError(f"--head has no use with --method {method}: leave one of them out")
-    if needs is Needs.DRAFT_MODEL and not options.head:
-        raise UsageError(f"--method {method} needs the small model: name it with --head")
+    if needs is Needs.DRAFT_MODEL:
+        small = find_draft_model(options.head, options.model, progress)
+        if small is None:
+            raise UsageError(f"--method {method} needs the small model: name it with --head")
+        return method or Method.DRAFT_MODEL, small, list(small.notes)
     if method is not None and needs not in HEADS:
         return method, None, []
     head = find_head(options.head, options.model, needs.value, progress)

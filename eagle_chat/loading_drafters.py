@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from eagle_chat.events import Loading
 from eagle_chat.methods import CARDS, HEADS, TREE, Method, Needs, beside
 from eagle_chat.options import Options
 from eagle_chat.tree_sizes import TreeSize, largest_tree, tree_size
-from eagle_chat.weights import WeightsLocation, find_target
+from eagle_chat.weights import WeightsLocation
 
 if TYPE_CHECKING:
     import torch
 
     from engine import Drafter, Eagle2, HydraHeads, MedusaHeads, PromptLookup, Target
     from engine.drafters.draft_head import DraftHead
+    from engine.drafters.shared_llama import SharedLlama
 
-    AnyHead: TypeAlias = DraftHead | MedusaHeads | HydraHeads
+    AnyHead: TypeAlias = DraftHead | MedusaHeads | HydraHeads | SharedLlama
 
 
 @dataclass(frozen=True)
@@ -57,12 +58,14 @@ def load_drafters(
 
     if not target.takes_trees:
         return {}
-    network = load_draft_head(head.folder, target, options.model) if head else None
+    small = CARDS[sizes.method].needs is Needs.DRAFT_MODEL
+    network = load_draft_head(head.folder, target, options.model) if head and not small else None
     drafters: dict[str, Drafter] = {}
     for method in (sizes.method, *beside(sizes.method)):
         size = sizes.of(method)
         if CARDS[method].needs is Needs.DRAFT_MODEL:
-            drafters[method.value] = _draft_model(options, method, target, size, progress)
+            assert head is not None
+            drafters[method.value] = _draft_model(options, method, head, target, size, progress)
         elif CARDS[method].needs is not Needs.NOTHING:
             assert network is not None
             drafters[method.value] = drafter_of_head(method, network, size, sizes)
@@ -90,7 +93,10 @@ def load_prompt_lookup(device: torch.device) -> PromptLookup:
 def drafter_of_head(method: Method, head: AnyHead, size: TreeSize, sizes: Sizes) -> Drafter:
     """One of those that share a head."""
     from engine import PUBLISHED, Ablation, Eagle, Eagle2, Grafted, HydraHeads, MedusaHeads
+    from engine.drafters.shared_llama import SharedLlama
 
+    if isinstance(head, SharedLlama):
+        return _drafter_of_model(method, head, head.vocabulary, size)
     if isinstance(head, MedusaHeads | HydraHeads):
         return _heads(head, size)
     ablations = {
@@ -134,13 +140,28 @@ def _lookahead(size: TreeSize) -> Drafter:
 
 
 def _draft_model(
-    options: Options, method: Method, target: Target, size: TreeSize, progress: Callable[[Loading], None]
+    options: Options,
+    method: Method,
+    location: WeightsLocation,
+    target: Target,
+    size: TreeSize,
+    progress: Callable[[Loading], None],
 ) -> Drafter:
-    from engine import DraftModel, SampledDraftModel, load_model, make_target
+    """Of a causal LM, or of layers that share the target's embedding."""
+    from engine import load_draft_head, load_model, make_target, shares_embedding
 
-    assert options.head is not None
-    location = find_target(options.head, progress)
     progress(Loading(f"loading {location.name}"))
-    small = make_target(load_model(location.folder, target.model.dtype, target.device), options.target.value)
+    if shares_embedding(location.folder):
+        layers = load_draft_head(location.folder, target, options.model)
+        return _drafter_of_model(method, cast("SharedLlama", layers), target.vocabulary, size)
+    model = load_model(location.folder, target.model.dtype, target.device)
+    return _drafter_of_model(method, make_target(model, options.target.value), target.vocabulary, size)
+
+
+def _drafter_of_model(
+    method: Method, small: Target | SharedLlama, vocabulary: int, size: TreeSize
+) -> Drafter:
+    from engine import DraftModel, SampledDraftModel
+
     kind = SampledDraftModel if method is Method.DRAFT_MODEL_SAMPLED else DraftModel
-    return kind(small, target.vocabulary, size.depth)
+    return kind(small, vocabulary, size.depth)

@@ -35,6 +35,7 @@ class HeadKind(StrEnum):
     EAGLE3 = "eagle3"
     MEDUSA = "medusa"
     HYDRA = "hydra"
+    DRAFT_MODEL = "draft-model"
 
 
 class Needs(StrEnum):

@@ -13,12 +13,15 @@ KINDS = {
     "state; the target's LM head",
     "hydra": "Hydra: for each depth a residual block over the target's last hidden state and the tokens "
     "after it; the target's LM head",
+    "draft-model": "draft model: a Llama of a few layers; the target's embedding and LM head",
 }
 
 
 def model_card(facts: Mapping[str, Any], records: list[dict[str, Any]]) -> str:
     """Markdown. `records` are those of the run's log."""
     source = f"from {Path(facts['data']).name}" if facts["data"] else "written by the target itself"
+    if facts["corpus"]:
+        source = f"those of the run {Path(facts['corpus']).name}"
     minutes = max(1, round(facts["seconds"] / 60))
     rows = [
         ("target", facts["model"]),

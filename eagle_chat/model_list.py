@@ -65,10 +65,17 @@ def _table(rows: list[Row]) -> str:
         entry, fit = row.entry, row.fitting[0] if row.fitting else "no"
         gated = "yes" if entry.gated else NOTHING
         lines.append(
-            f"{entry.alias:{width}}  {billions(entry.parameters):>5}  {', '.join(entry.heads):14}  "
+            f"{entry.alias:{width}}  {billions(entry.parameters):>5}  {_heads(entry):14}  "
             f"{fit:4}  {row.cached:6}  {gated}"
         )
     return "\n".join(lines) + "\n"
+
+
+def _heads(entry: Entry) -> str:
+    """The kinds of heads, in the width of two."""
+    first, *more = entry.heads
+    listed = ", ".join(entry.heads)
+    return listed if len(listed) <= len("eagle2, eagle3") else f"{first}, {len(more)} more"
 
 
 def _report(rows: list[Row], place: Place | None) -> dict[str, Any]:

@@ -54,7 +54,13 @@ def make_network(plan: Plan, target: StockTarget, shape: HeadShape, inner: int, 
     """An untrained head."""
     import torch
 
-    from engine.training import Eagle3Network, EagleNetwork, HydraNetwork, MedusaNetwork
+    from engine.training import (
+        DraftModelNetwork,
+        Eagle3Network,
+        EagleNetwork,
+        HydraNetwork,
+        MedusaNetwork,
+    )
 
     torch.manual_seed(plan.seed)
     if plan.method == "eagle3":
@@ -63,4 +69,8 @@ def make_network(plan: Plan, target: StockTarget, shape: HeadShape, inner: int, 
     if plan.method in ("medusa", "hydra"):
         kind = MedusaNetwork if plan.method == "medusa" else HydraNetwork
         return kind(plan.steps, target.hidden_size)
+    if plan.method == "draft-model":
+        network = DraftModelNetwork(shape, target.hidden_size, inner, plan.layers)
+        network.begin_as(target.model)
+        return network
     return EagleNetwork(shape, target.hidden_size, inner)

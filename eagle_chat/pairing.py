@@ -41,4 +41,5 @@ def _owner(head: str) -> Entry | None:
 
 def _offer(target: Entry) -> str:
     """Which head to take instead."""
-    return f"for {target.alias} there is {' or '.join(target.heads.values())}"
+    names = dict.fromkeys(head if "/" in head else target.alias for head in target.heads.values())
+    return f"for {target.alias} there is {' or '.join(names)}"

@@ -14,6 +14,7 @@ from eagle_chat.comparison import Difference, find_difference
 from eagle_chat.conversation import Turn
 from eagle_chat.drafting import resize_trees, size_of
 from eagle_chat.errors import UsageError
+from eagle_chat.more_methods import MoreMethods
 from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
 from eagle_chat.summary import Outcome, summarise
@@ -38,6 +39,7 @@ class Models:
     engine: Engine
     vocabulary: Vocabulary
     prompts: Prompts
+    more: MoreMethods | None = None  # to be loaded when they are chosen
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,7 @@ class ChatSession:
         self.engine = models.engine
         self.vocabulary = models.vocabulary
         self.prompts = models.prompts
+        self._more, self._own_head = models.more, info.head
         self.settings = settings  # its seed is replaced for each reply
         self.info = info
         self.choices = choices
@@ -76,7 +79,8 @@ class ChatSession:
     @property
     def methods(self) -> tuple[str, ...]:
         """Methods that replies can be decoded with."""
-        return tuple(self.engine.drafters)
+        more = self._more.names if self._more else ()
+        return tuple(dict.fromkeys((*self.engine.drafters, *more)))
 
     def ask(self, prompt: str, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
         """Reply to `prompt`; without a `seed` anywhere it is a random one."""
@@ -117,8 +121,10 @@ class ChatSession:
 
         Raises UsageError, and changes nothing, for what cannot be.
         """
-        if choices.method not in self.engine.drafters:
+        if choices.method not in self.methods:
             raise UsageError(f"this session has no method {choices.method}: {', '.join(self.methods)}")
+        if self._more and choices.method not in self.engine.drafters:
+            self._more.load(choices.method, self.engine)
         if choices.tree != self.choices.tree:
             prompt = self.prompts.encode([{"role": "user", "content": "Hello"}])
             resize_trees(self.engine, choices.tree, self.info.model, prompt)
@@ -129,6 +135,7 @@ class ChatSession:
         self.info = replace(
             self.info,
             method=choices.method,
+            head=(self._more and self._more.head_of(choices.method)) or self._own_head,
             temperature=choices.temperature,
             nodes=size.nodes,
             depth=size.depth,

@@ -12,25 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Table
 
+from eagle_chat.borrowed_corpus import lender
 from eagle_chat.errors import EXIT_DONE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.events import Loading
 from eagle_chat.model_card import model_card
 from eagle_chat.options import Dtype, Options
 from eagle_chat.streams import interruptible, loading_status
 from eagle_chat.training import TrainingRun
+from eagle_chat.training_forecast import MEGABYTE, check_room, forecast, nearest
 from eagle_chat.training_plan import Plan, alone_in
 from eagle_chat.training_plot import write_plot
 
 if TYPE_CHECKING:
-    from engine.training import Sizes, Speeds
+    from engine.training import Speeds
 
 DEFAULT_TOKENS = 1_000_000
 DEFAULT_PASSES = 4.0
-REGRESSION = {"eagle2": 5.0, "eagle3": 0.0, "medusa": 0.0, "hydra": 0.0}  # EAGLE-3's are no features
-STEPS = {"eagle2": 3, "eagle3": 3, "medusa": 4, "hydra": 4}  # of the latter, heads: as deep as their tree
-MEGABYTE = 1_000_000
+DRAFT_MODEL = "draft-model"
+REGRESSION = {"eagle2": 5.0}  # the outputs of EAGLE-3 are no features
+STEPS = {"medusa": 4, "hydra": 4, DRAFT_MODEL: 1}  # heads, as deep as their tree; a draft model has one
 WRITTEN = ("config.json", "model.safetensors", "README.md")  # in the end, over what is there
 
 
@@ -44,7 +45,9 @@ class Job:
     tokens: int | None = None
     passes: float | None = None
     data: Path | None = None
+    corpus: Path | None = None
     vocabulary: int = 8192
+    layers: int | None = None
     steps: int | None = None
     regression: float | None = None
     seed: int = 0
@@ -68,16 +71,18 @@ def train(options: Options, job: Job) -> int:
             f"{plan.model} has other weights than the run in {job.out} began with: start another run"
         )
     run = TrainingRun(job.out, plan, target, prompts, stop_ids)
+    run.plan_borrowed(plan.tokens if kept else job.tokens)
     if kept is None:
         with loading_status(console) as progress:
             progress(Loading("measuring how fast this machine is"))
             speeds, sizes = run.measure()
-            run.plan = _within_minutes(plan, job.minutes, speeds)
+            run.plan = _within_minutes(run.plan, job.minutes, speeds)
+            run.plan_borrowed(run.plan.tokens)
             run.plan_own()
-        console.print(_forecast(run.plan, speeds, sizes))
+        console.print(forecast(run.plan, speeds, sizes))
         if job.dry_run:
             return EXIT_DONE
-        _check_room(job.out, run.plan, sizes)
+        check_room(job.out, run.plan, sizes)
     else:
         if job.tokens:
             run.plan_own()
@@ -95,10 +100,12 @@ def _new_plan(options: Options, job: Job, weights_sha256: str) -> Plan:
         method=job.method,
         weights_sha256=weights_sha256,
         tokens=job.tokens or DEFAULT_TOKENS,
+        layers=job.layers or 1,
+        corpus=str(lender(job.corpus, weights_sha256, options.model)) if job.corpus else None,
         passes=job.passes or DEFAULT_PASSES,
         vocabulary=job.vocabulary,
-        steps=job.steps or STEPS[job.method],
-        regression=REGRESSION[job.method] if job.regression is None else job.regression,
+        steps=job.steps or STEPS.get(job.method, 3),
+        regression=REGRESSION.get(job.method, 0.0) if job.regression is None else job.regression,
         seed=job.seed,
         data=str(job.data.resolve()) if job.data else None,
         dtype=options.dtype.value,
@@ -113,11 +120,10 @@ def _check(job: Job) -> Plan | None:
         raise UsageError("--minutes sizes a new run: make a resumed one longer with --tokens or --passes")
     if job.dry_run and job.resume:
         raise UsageError("--dry-run tells about a run from its start: leave --resume out")
-    if job.method == "eagle3" and job.regression:
-        raise UsageError("the outputs of an EAGLE-3 head are no features: leave --regression out")
+    _check_kind(job)
     if job.data is not None and not job.data.is_file():
         raise UsageError(f"there is no file {job.data}: check the path given with --data")
-    if not (there := _nearest(job.out)).is_dir():
+    if not (there := nearest(job.out)).is_dir():
         raise UsageError(f"{there} is a file: give a folder with --out")
     kept = Plan.read(job.out)
     if job.resume and kept is None:
@@ -130,6 +136,21 @@ def _check(job: Job) -> Plan | None:
                 f"{job.out} has a {name} that is not of a training run: choose another folder with --out"
             )
     return _extended(kept, job) if job.resume and kept else None
+
+
+def _check_kind(job: Job) -> None:
+    """Raises UsageError for what a kind of head, or a source of conversations, cannot have."""
+    if job.method == "eagle3" and job.regression:
+        raise UsageError("the outputs of an EAGLE-3 head are no features: leave --regression out")
+    if job.corpus is not None and (job.data is not None or job.resume):
+        raise UsageError(
+            "--corpus says which conversations a new run has: leave out "
+            + ("--data" if job.data is not None else "--corpus, which a resumed one remembers")
+        )
+    if job.layers is not None and job.method != DRAFT_MODEL and not job.resume:
+        raise UsageError(f"only a draft model has --layers, and {job.method} has its own: leave it out")
+    if job.steps is not None and job.method == DRAFT_MODEL:
+        raise UsageError("a draft model has one step, since it reads tokens alone: leave --steps out")
 
 
 def _extended(plan: Plan, job: Job) -> Plan:
@@ -147,50 +168,13 @@ def _within_minutes(plan: Plan, minutes: float | None, speeds: Speeds) -> Plan:
     if minutes is None:
         return plan
     seconds = 1 / speeds.written + plan.passes / speeds.trained  # for each
-    return replace(plan, tokens=max(1, int(minutes * 60 / seconds)))
-
-
-def _forecast(plan: Plan, speeds: Speeds, sizes: Sizes) -> Table:
-    """What the run will take."""
-    writing = plan.tokens / speeds.written
-    training = plan.passes * plan.tokens / speeds.trained
-    table = Table(box=None, show_header=False, pad_edge=False)
-    rows = [
-        ("head", f"{plan.method} for {plan.model}"),
-        ("conversations", f"{plan.tokens:,} tokens from {plan.data or 'the target itself'}"),
-        ("training", f"{plan.passes:g} passes, {plan.guesses}"),
-        ("time", f"about {_duration(writing)} for conversations, {_duration(training)} for training"),
-        ("disk", f"about {_megabytes(_room(plan, sizes))}, most of it to be deleted when the head is made"),
-        ("memory", f"about {_megabytes(sizes.memory)} at most"),
-    ]
-    for name, value in rows:
-        table.add_row(name, value)
-    return table
+    wanted = max(1, int(minutes * 60 / seconds))
+    return replace(plan, tokens=min(wanted, plan.tokens) if plan.corpus else wanted)
 
 
 def _description(plan: Plan) -> str:
-    source = f"from {plan.data}" if plan.data else "of its own"
+    source = f"from {plan.data or plan.corpus}" if plan.data or plan.corpus else "of its own"
     return f"the {plan.method} head for {plan.model}: {plan.tokens:,} tokens {source}, {plan.passes:g} passes"
-
-
-def _room(plan: Plan, sizes: Sizes) -> int:
-    """Bytes of disk, about."""
-    return plan.tokens * sizes.token + sizes.kept
-
-
-def _nearest(path: Path) -> Path:
-    """The path itself, or what there is of it."""
-    return next(part for part in (path, *path.absolute().parents) if part.exists())
-
-
-def _check_room(folder: Path, plan: Plan, sizes: Sizes) -> None:
-    """Raises EagleChatError where the run would fill the disk."""
-    free = shutil.disk_usage(_nearest(folder)).free
-    if free < _room(plan, sizes):
-        raise EagleChatError(
-            f"the disk of {folder} has {_megabytes(free)} left, too few for this run: make room, or take "
-            "fewer --tokens"
-        )
 
 
 def _run(run: TrainingRun, console: Console, resume: str) -> int:
@@ -230,6 +214,8 @@ def _say_how_to_use(run: TrainingRun, console: Console) -> None:
     use = shlex.join(["eagle-chat", "--model", run.plan.model, "--head", str(run.folder)])
     console.print(f"The head is in {run.folder}. Chat with it:")
     console.print(f"  {use}", soft_wrap=True)
+    if run.plan.corpus:
+        return
     console.print(
         "Its folder corpus/ may be deleted, unless the run is to be made longer (--resume --tokens)."
     )
@@ -250,8 +236,13 @@ def _command_of(run: TrainingRun) -> str:
         "--seed": plan.seed,
         "--dtype": plan.dtype,
     }
+    if plan.method == DRAFT_MODEL:
+        del options["--steps"]
+        options["--layers"] = plan.layers
     if plan.data:
         options["--data"] = Path(plan.data).name
+    if plan.corpus:
+        options["--corpus"] = Path(plan.corpus).name
     words = [str(word) for pair in options.items() for word in pair]
     return shlex.join(["eagle-chat", "train", *words])
 
@@ -267,11 +258,3 @@ def _full_disk_as_ours(folder: Path) -> Iterator[None]:
         if not isinstance(error, OSError) and shutil.disk_usage(folder).free > MEGABYTE:
             raise
         raise EagleChatError(f"{folder} cannot be written ({error}): make room, then --resume") from error
-
-
-def _megabytes(number: int) -> str:
-    return f"{max(1, number / MEGABYTE):,.0f} MB"
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds / 3600:.1f} h" if seconds >= 5400 else f"{max(1, seconds / 60):.0f} min"

@@ -9,6 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from eagle_chat.borrowed_corpus import borrow, reading_only
 from eagle_chat.errors import UsageError
 from eagle_chat.messages_file import read_conversations
 from eagle_chat.new_head import head_shape, make_network, taps
@@ -114,9 +115,12 @@ class TrainingRun:
         network = make_network(self.plan, self.target, self.shape, self.inner, rows)
         synthesis = self.synthesis()
         speeds = measure_speeds(synthesis, network, self.target.embedding, rows, self._settings(1))
+        sizes = expected_sizes(self.target, synthesis, network, self.shape)
         if self.plan.data:
             speeds = replace(speeds, written=self._reading_speed())
-        return speeds, expected_sizes(self.target, synthesis, network, self.shape)
+        if self.plan.corpus:
+            return reading_only(self.corpus, self._reading_speed(), speeds, sizes)
+        return speeds, sizes
 
     def _reading_speed(self) -> float:
         """Tokens per second of conversations that need features only."""
@@ -127,6 +131,11 @@ class TrainingRun:
                 chunk.logits.sum().item()  # a GPU works on while we go on
         self.target.rewind(0)
         return READ / (time.perf_counter() - started)
+
+    def plan_borrowed(self, tokens: int | None) -> None:
+        """Plan with another run's conversations, where that was asked for. Raises UsageError."""
+        if self.plan.corpus:
+            self.plan = borrow(self.corpus, self.plan, tokens)
 
     def plan_own(self) -> None:
         """Plan with the tokens that the user's file has, where there are fewer. Raises UsageError."""
@@ -154,6 +163,8 @@ class TrainingRun:
         }
 
     def _write_conversations(self) -> Iterator[Synthesised]:
+        if self.plan.corpus:
+            return
         if self.plan.data:
             yield from self._read_own(Path(self.plan.data))
             return

@@ -18,7 +18,7 @@ class Plan:
     """What was asked for, and for which weights."""
 
     model: str
-    method: str  # eagle2, eagle3, medusa or hydra
+    method: str  # eagle2, eagle3, medusa, hydra or draft-model
     weights_sha256: str
     tokens: int  # of conversations
     passes: float  # over them
@@ -28,10 +28,14 @@ class Plan:
     seed: int
     data: str | None  # own conversations
     dtype: str = "auto"
+    layers: int = 1  # of a draft model
+    corpus: str | None = None  # folder of the run that wrote the conversations, where it is another
 
     @property
     def guesses(self) -> str:
-        """`3 unrolled steps` or `4 heads`."""
+        """`3 unrolled steps`, `4 heads` or `1 layer`."""
+        if self.method == "draft-model":
+            return f"{self.layers} {'layer' if self.layers == 1 else 'layers'}"
         return f"{self.steps} {'heads' if self.method in ('medusa', 'hydra') else 'unrolled steps'}"
 
     @classmethod
@@ -59,8 +63,8 @@ class Plan:
             raise cannot_be_written(folder, error) from None
 
     def _has_its_types(self) -> bool:
-        texts = (self.model, self.method, self.weights_sha256, self.dtype, self.data or "")
-        whole = (self.tokens, self.vocabulary, self.steps, self.seed)
+        texts = (self.model, self.method, self.weights_sha256, self.dtype, self.data or "", self.corpus or "")
+        whole = (self.tokens, self.vocabulary, self.steps, self.seed, self.layers)
         return (
             all(isinstance(value, str) for value in texts)
             and all(type(value) is int for value in whole)

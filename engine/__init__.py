@@ -17,7 +17,7 @@ Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature w
 beam. p is the target's probability, q the drafter's.
 """
 
-from engine.checkpoints import load_draft_head, load_eagle_head, recognise_head
+from engine.checkpoints import load_draft_head, load_eagle_head, recognise_head, shares_embedding
 from engine.costs import Costs, measure_costs
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.ablation import Ablation
@@ -106,4 +106,5 @@ __all__ = [
     "pick_threads",
     "quantized_share",
     "recognise_head",
+    "shares_embedding",
 ]

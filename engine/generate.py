@@ -130,13 +130,18 @@ class Engine:
         self.target = target
         self.costs = costs
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
-        taps = {drafter.taps for drafter in self.drafters.values() if drafter.taps}
-        if len(taps) > 1:
-            raise SettingsError(f"the drafters read different hidden states: {sorted(taps)}")
-        self.target.taps = taps.pop() if taps else ()
+        self.target.taps = self._taps(self.drafters)
         self.features = FeatureStore() if self.target.taps else None
         self.tokens: list[int] = []  # committed, the pending one last
         self._newest = object()  # stands for the generator that owns the caches
+
+    def add(self, drafters: dict[str, Drafter]) -> None:
+        """More to choose from. The text is read again where they want hidden states that were not kept."""
+        taps = self._taps({**self.drafters, **drafters})
+        if taps != self.target.taps:
+            self.reset()
+            self.target.taps, self.features = taps, FeatureStore()
+        self.drafters |= drafters
 
     def reset(self) -> None:
         """Forget the conversation."""
@@ -243,6 +248,14 @@ class Engine:
     def _committed_features(self) -> Tensor | None:
         """[len(tokens) - 1, F]: those of every token but the pending one."""
         return None if self.features is None else self.features.rows(len(self.tokens) - 1)
+
+    @staticmethod
+    def _taps(drafters: dict[str, Drafter]) -> tuple[int, ...]:
+        """The hidden states that they read, all of them the same ones."""
+        taps = {drafter.taps for drafter in drafters.values() if drafter.taps}
+        if len(taps) > 1:
+            raise SettingsError(f"the drafters read different hidden states: {sorted(taps)}")
+        return taps.pop() if taps else ()
 
     def _stopped_by(self, settings: GenerationSettings, limit: int) -> str | None:
         if self.tokens[-1] in settings.stop_ids:

@@ -7,16 +7,24 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from engine.checkpoints import eagle2, eagle3, hydra, medusa
+from engine.checkpoints import draft_model, eagle2, eagle3, hydra, medusa
+from engine.checkpoints.draft_model import shares_embedding
 from engine.checkpoints.files import read_config, read_tensors
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
 from engine.drafters.hydra import HydraHeads
 from engine.drafters.medusa import MedusaHeads
+from engine.drafters.shared_llama import SharedLlama
 from engine.errors import CheckpointError
 from engine.target import Target
 
-AnyHead: TypeAlias = EagleHead | Eagle3Head | MedusaHeads | HydraHeads
+AnyHead: TypeAlias = EagleHead | Eagle3Head | MedusaHeads | HydraHeads | SharedLlama
+
+__all__ = ["AnyHead", "load_draft_head", "load_eagle_head", "recognise_head", "shares_embedding"]
+
+LAYOUTS = {
+    "eagle2": eagle2, "eagle3": eagle3, "medusa": medusa, "hydra": hydra, "draft-model": draft_model,
+}  # fmt: skip
 
 
 def load_draft_head(folder: Path, target: Target, target_name: str) -> AnyHead:
@@ -26,14 +34,14 @@ def load_draft_head(folder: Path, target: Target, target_name: str) -> AnyHead:
     """
     config = read_config(folder)
     tensors, file = read_tensors(folder)
-    layout = {"eagle2": eagle2, "eagle3": eagle3, "medusa": medusa, "hydra": hydra}[_recognise(tensors, file)]
-    return layout.load(tensors, config, file, target, target_name)
+    loaded: AnyHead = LAYOUTS[_recognise(tensors, file)].load(tensors, config, file, target, target_name)
+    return loaded
 
 
 def load_eagle_head(folder: Path, target: Target, target_name: str) -> EagleHead | Eagle3Head:
     """As `load_draft_head`, of the kinds that EAGLE's trees grow from."""
     head = load_draft_head(folder, target, target_name)
-    if isinstance(head, MedusaHeads | HydraHeads):
+    if isinstance(head, MedusaHeads | HydraHeads | SharedLlama):
         raise CheckpointError(f"the head {folder} is not an EAGLE head: choose one that is")
     return head
 
@@ -52,6 +60,8 @@ def _recognise(tensors: dict[str, Tensor], file: Path) -> str:
     for method, layout in (("medusa", medusa), ("hydra", hydra)):
         if any(layout.BLOCK.fullmatch(name) for name in tensors):
             return method
+    if draft_model.is_shared(set(tensors)):
+        return "draft-model"
     fc = tensors.get("fc.weight")
     if fc is None or fc.dim() != 2 or not any(name.startswith("layers.0.") for name in tensors):
         names = ", ".join(sorted(tensors)[:4])

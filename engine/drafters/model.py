@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -10,9 +12,24 @@ from torch import Tensor
 from engine.errors import SettingsError
 from engine.residual import accept_sampled, drafts_of
 from engine.sampling import Sampler
-from engine.target import Target, shared_prefix
+from engine.target import Chunk, shared_prefix
 from engine.tree import DraftTree
 from engine.verify import accept
+
+
+class CausalModel(Protocol):
+    """What is needed of the small model: a target is one, and so is a `SharedLlama`."""
+
+    takes_trees: bool
+
+    @property
+    def vocabulary(self) -> int: ...
+    @property
+    def context(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    def extend(self, tokens: list[int]) -> Iterator[Chunk]: ...
+    def rewind(self, length: int) -> None: ...
 
 
 class DraftModel:
@@ -23,7 +40,7 @@ class DraftModel:
 
     taps: tuple[int, ...] = ()
 
-    def __init__(self, model: Target, vocabulary: int, depth: int) -> None:
+    def __init__(self, model: CausalModel, vocabulary: int, depth: int) -> None:
         if model.vocabulary != vocabulary:
             raise SettingsError(
                 f"the draft model has a vocabulary of {model.vocabulary} tokens and the target one of "
@@ -31,8 +48,7 @@ class DraftModel:
             )
         if not model.takes_trees:
             raise SettingsError(
-                f"a {type(model.model).__name__} cannot take back what it drafted: choose a draft model "
-                "whose layers all have attention"
+                "the draft model cannot take back what it drafted: choose one whose layers all have attention"
             )
         if depth < 1:
             raise SettingsError(f"depth must be 1 or larger, not {depth}")
@@ -80,7 +96,7 @@ class SampledDraftModel(DraftModel):
     The text is the target's in distribution, not token by token; at temperature 0 it is, as ever.
     """
 
-    def __init__(self, model: Target, vocabulary: int, depth: int) -> None:
+    def __init__(self, model: CausalModel, vocabulary: int, depth: int) -> None:
         super().__init__(model, vocabulary, depth)
         self._q: list[Tensor] = []  # [V] each, what the last chain's nodes were drawn from
 

@@ -19,6 +19,7 @@ where head and target have the same best token.
 
 from engine.training.corpus import Conversation, Corpus
 from engine.training.cost import Sizes, Speeds, expected_sizes, measure_speeds
+from engine.training.draft_model import DraftModelNetwork
 from engine.training.export import write_head
 from engine.training.heads import HydraNetwork, MedusaNetwork
 from engine.training.network import DraftNetwork
@@ -33,6 +34,7 @@ __all__ = [
     "ChatLayout",
     "Conversation",
     "Corpus",
+    "DraftModelNetwork",
     "DraftNetwork",
     "Eagle3Network",
     "EagleNetwork",

@@ -45,10 +45,23 @@ class Corpus:
     def __init__(self, folder: Path, taps: tuple[int, ...] = (-1,)) -> None:
         self.folder = folder
         self._features = folder / ("features" + "".join(f"_{tap}" for tap in taps))
+        self._lender: Path | None = None
         self._files: dict[Path, safe_open] = {}
         self.places: dict[int, list[Place]] = {}  # by shard
         for path in sorted(folder.glob("*.safetensors")):
             self._register(int(path.stem), load_file(path)["lengths"].tolist())
+
+    def borrow(self, other: Path, tokens: int) -> None:
+        """Read the conversations in the folder `other` in place of our own: whole shards, so many `tokens`.
+
+        Nothing is written there: features that are missing there come to our own folder.
+        """
+        lender = Corpus(other)
+        self._lender, self.places = other, {}
+        for number in sorted(lender.places):
+            if self.tokens >= tokens:
+                break
+            self.places[number] = lender.places[number]
 
     @property
     def tokens(self) -> int:
@@ -82,11 +95,11 @@ class Corpus:
 
     def without_features(self) -> list[int]:
         """Shards whose features have to be computed."""
-        return [n for n in sorted(self.places) if not self._path(self._features, n).is_file()]
+        return [n for n in sorted(self.places) if not self._features_file(n).is_file()]
 
     def compute_features(self, target: StockTarget, number: int) -> None:
         """One forward over each conversation of a shard."""
-        tokens = load_file(self._path(self.folder, number))["tokens"]
+        tokens = load_file(self._tokens_file(number))["tokens"]
         rows = []
         with torch.inference_mode():
             for place in self.places[number]:
@@ -99,13 +112,13 @@ class Corpus:
     def read(self, place: Place) -> tuple[Tensor, Tensor]:
         """Tokens [T] and features [T, F] of one conversation; only its rows are read."""
         rows = slice(place.start, place.start + place.length)
-        tokens = self._open(self.folder, place.shard).get_slice("tokens")[rows]
-        return tokens, self._open(self._features, place.shard).get_slice("features")[rows]
+        tokens = self._open(self._tokens_file(place.shard)).get_slice("tokens")[rows]
+        return tokens, self._open(self._features_file(place.shard)).get_slice("features")[rows]
 
     def all_tokens(self) -> Iterator[Tensor]:
         """Tokens [N] of each shard."""
         for number in sorted(self.places):
-            yield load_file(self._path(self.folder, number))["tokens"]
+            yield load_file(self._tokens_file(number))["tokens"]
 
     def conversations(self) -> Iterator[Tensor]:
         """Tokens [T] of each conversation."""
@@ -119,9 +132,19 @@ class Corpus:
             Place(number, start, length) for start, length in zip(starts, lengths, strict=False)
         ]
 
-    def _open(self, folder: Path, number: int) -> safe_open:
+    def _tokens_file(self, number: int) -> Path:
+        return self._path(self._lender or self.folder, number)
+
+    def _features_file(self, number: int) -> Path:
+        """The lender's, where it has them."""
+        own = self._path(self._features, number)
+        if self._lender is None:
+            return own
+        theirs = self._path(self._lender / self._features.name, number)
+        return theirs if theirs.is_file() else own
+
+    def _open(self, path: Path) -> safe_open:
         """A memory-mapped file, opened once."""
-        path = self._path(folder, number)
         if path not in self._files:
             self._files[path] = safe_open(path, framework="pt")
         return self._files[path]

@@ -61,6 +61,7 @@ class HeadsNetwork(DraftNetwork):
     def forward(self, embeddings: Tensor, features: Tensor, steps: int) -> list[Tensor]:
         """As every head: pair i lies `step` pairs after the one that the head of that step reads from."""
         outputs = []
+        embeddings = embeddings[:, 1:]
         for step in range(steps):
             read = self.read(embeddings, features, step)
             outputs.append(F.pad(self.head(step)(read), (0, 0, embeddings.shape[1] - read.shape[1], 0)))
@@ -68,7 +69,7 @@ class HeadsNetwork(DraftNetwork):
 
     def example(self, embeddings: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """What the last head reads, of which the others read the beginning; the features they estimate."""
-        read = self.read(embeddings, features[:, :-1], self.heads - 1)
+        read = self.read(embeddings[:, 1:], features[:, :-1], self.heads - 1)
         n = read.shape[1]
         return read, torch.cat([features[:, step + 1 : step + 1 + n] for step in range(self.heads)], dim=-1)
 

@@ -27,8 +27,9 @@ class DraftNetwork(nn.Module):
     def forward(self, embeddings: Tensor, features: Tensor, steps: int) -> list[Tensor]:
         """What each of `steps` steps makes of T pairs, [B, T, H] each.
 
-        `embeddings` [B, T, H] of tokens 1 … T and `features` [B, T, F] of tokens 0 … T - 1. The outputs at
-        pair i estimate the feature of token i + 1; those of step j mean something from pair j on.
+        `embeddings` [B, T + 1, H] of all tokens, of which the first begins no pair, and `features` [B, T, F]
+        of tokens 0 … T - 1. The outputs at pair i estimate the feature of token i + 1; those of step j mean
+        something from pair j on.
         """
         raise NotImplementedError
 
@@ -43,8 +44,8 @@ class DraftNetwork(nn.Module):
     def example(self, embeddings: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """Inputs [B, n, inputs] and outputs [B, n, outputs] that a linear guess should learn from.
 
-        `embeddings` [B, T, H] of tokens 1 … T and `features` [B, T + 1, F] of all. The last of the n rows is
-        of the last token.
+        `embeddings` [B, T + 1, H] and `features` [B, T + 1, F] of all tokens, fp32 on the CPU. The last of
+        the n rows is of the last token.
         """
         raise NotImplementedError
 

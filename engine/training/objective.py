@@ -39,7 +39,7 @@ class Objective:
     def __call__(self, batch: Batch, steps: int) -> tuple[Tensor, Measured]:
         """The loss of `steps` steps, a scalar, and its parts."""
         device, dtype, hidden = self.target_head.device, self.target_head.dtype, self.target_head.shape[1]
-        tokens, real = batch.tokens[:, 1:].to(device), batch.real[:, 1:].to(device)
+        tokens, real = batch.tokens.to(device), batch.real[:, 1:].to(device)
         features = batch.features.to(device, dtype)
         final = features[:, 1:, -hidden:].flatten(0, 1)  # [n, H] what is to be estimated
         with torch.autocast(device.type, torch.bfloat16, enabled=self.halved):

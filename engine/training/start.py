@@ -26,7 +26,7 @@ def start_linear(
     sums = LeastSquares()
     for part in plan_batches(places, 4 * longest, longest, seed=0):
         batch = load_batch(corpus, part, longest)
-        tokens = batch.tokens[:, 1:].to(embedding.weight.device)
+        tokens = batch.tokens.to(embedding.weight.device)
         inputs, outputs = network.example(embedding(tokens).cpu().float(), batch.features.float())
         real = batch.real[:, batch.real.shape[1] - inputs.shape[1] :]
         sums.add(inputs[real], outputs[real])

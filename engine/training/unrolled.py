@@ -85,7 +85,11 @@ class GatedMlp(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """[..., H] to [..., H]."""
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return self.down_proj(self.inside(x))
+
+    def inside(self, x: Tensor) -> Tensor:
+        """What the last product reads, [..., inner]."""
+        return F.silu(self.gate_proj(x)) * self.up_proj(x)
 
 
 class EagleLayer(nn.Module):
@@ -143,6 +147,7 @@ class UnrolledNetwork(DraftNetwork):
         """As every head."""
         past: list[tuple[Tensor, Tensor]] = []
         outputs: list[Tensor] = []
+        embeddings = embeddings[:, 1:]
         hidden = first = self.read(features)
         for _ in range(steps):
             outputs.append(self.step(embeddings, hidden, past))
@@ -160,28 +165,13 @@ class UnrolledNetwork(DraftNetwork):
 
     def config(self) -> dict[str, Any]:
         """Those of a Llama of one layer."""
+        gate = self.layer.mlp.gate_proj
         shape = self.layer.self_attn.shape
-        return {
-            "architectures": ["LlamaForCausalLM"],
-            "model_type": "llama",
-            "hidden_size": self.layer.mlp.gate_proj.in_features,
-            "intermediate_size": self.layer.mlp.gate_proj.out_features,
-            "num_attention_heads": shape.heads,
-            "num_key_value_heads": shape.kv_heads,
-            "head_dim": shape.head_dim,
-            "num_hidden_layers": 1,
-            "hidden_act": "silu",
-            "rms_norm_eps": shape.rms_norm_eps,
-            "rope_theta": shape.rope_theta,
-            "bias": True,
-            "tie_word_embeddings": True,
-        }
+        return llama_config(shape, gate.in_features, gate.out_features, layers=1) | {"bias": True}
 
     def _initialise(self, passed: Tensor) -> None:
         """Small weights, and an identity in `passed` [H, H]; the target's last layer would explode."""
-        for parameter in self.parameters():
-            if parameter.dim() == 2:
-                nn.init.normal_(parameter, std=0.02)
+        initialise_small(self)
         with torch.no_grad():
             passed += torch.eye(len(passed))
 
@@ -215,7 +205,7 @@ class EagleNetwork(UnrolledNetwork):
 
     def example(self, embeddings: Tensor, features: Tensor) -> tuple[Tensor, Tensor]:
         """The next feature from the pair."""
-        return torch.cat((embeddings, features[:, :-1]), dim=-1), features[:, 1:]
+        return torch.cat((embeddings[:, 1:], features[:, :-1]), dim=-1), features[:, 1:]
 
 
 class Eagle3Network(UnrolledNetwork):
@@ -268,6 +258,31 @@ class Eagle3Network(UnrolledNetwork):
         """With an LM head of its own."""
         other = {"architectures": ["LlamaForCausalLMEagle3"], "bias": False, "tie_word_embeddings": False}
         return super().config() | other
+
+
+def initialise_small(network: nn.Module) -> None:
+    """Small random matrices."""
+    for parameter in network.parameters():
+        if parameter.dim() == 2:
+            nn.init.normal_(parameter, std=0.02)
+
+
+def llama_config(shape: HeadShape, hidden: int, inner: int, layers: int) -> dict[str, Any]:
+    """What config.json says of a Llama with another's embedding."""
+    return {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": hidden,
+        "intermediate_size": inner,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "num_hidden_layers": layers,
+        "hidden_act": "silu",
+        "rms_norm_eps": shape.rms_norm_eps,
+        "rope_theta": shape.rope_theta,
+        "tie_word_embeddings": True,
+    }
 
 
 def _delay(pair: tuple[Tensor, Tensor], by: int) -> tuple[Tensor, Tensor]:

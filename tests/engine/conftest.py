@@ -31,6 +31,7 @@ from engine.drafters.trimmed import trimmed
 from tests.engine.stubs import Echo, Moody, Noise, Oracle
 from tests.engine.tiny import FAMILIES, HEADS, MODELS, make_model, perturbed, write_layout
 from tests.engine.tiny_heads import load_hydra, load_medusa
+from tests.engine.tiny_training import load_shared
 
 DRAFTERS = (
     "eagle2",
@@ -44,6 +45,7 @@ DRAFTERS = (
     "pld-tree",
     "lookahead",
     "draft-model",
+    "draft-model-shared",
     "noise",
     "oracle",
     "echo",
@@ -94,6 +96,9 @@ def make_benches(
             "pld-tree": PromptLookup(6, candidates=4, nodes=12, costs=Costs({1: 1.0, 61: 4.0})),
             "lookahead": Lookahead(window=4, ngram=4, candidates=3),
             "draft-model": DraftModel(make(perturbed(model, 3, 0.02)), target.vocabulary, depth=4),
+            "draft-model-shared": DraftModel(
+                load_shared(folder / "shared", name, target), target.vocabulary, depth=4
+            ),
             "noise": Noise(target.vocabulary),
             "oracle": oracle,
             "echo": Echo(),

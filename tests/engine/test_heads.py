@@ -162,7 +162,7 @@ def test_training_and_drafting_agree(target: StockTarget, tmp_path: Path, kind: 
     assert isinstance(head, MedusaHeads | HydraHeads)
     tokens = torch.randint(target.vocabulary, (12,), generator=random)
     features = torch.randn(12, HIDDEN, generator=random)
-    unrolled = network(target.embedding(tokens[None, 1:]), features[None, :-1], steps=4)
+    unrolled = network(target.embedding(tokens[None]), features[None, :-1], steps=4)
     for pair, step in product((3, 5, 10), range(4)):
         read = features[pair - step][None]
         if isinstance(head, HydraHeads):
@@ -180,7 +180,7 @@ def test_each_head_starts_at_the_feature_it_is_for(target: StockTarget, tmp_path
     start_linear(network, target.embedding, corpus, corpus.places[0], longest=64)
     batch = load_batch(corpus, corpus.places[0], 64)
     with torch.no_grad():
-        outputs = network(target.embedding(batch.tokens[:, 1:]), batch.features[:, :-1], steps=4)
+        outputs = network(target.embedding(batch.tokens), batch.features[:, :-1], steps=4)
     final, real = batch.features[:, 1:], batch.real[:, 1:]
     for step, output in enumerate(outputs):
         rows = real[:, step:]

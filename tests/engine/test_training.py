@@ -71,7 +71,7 @@ def test_each_step_is_what_drafting_computes(name: str, kind: str, tmp_path: Pat
     tokens = torch.randint(target.vocabulary, (12,), generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         features = torch.cat([chunk.features for chunk in target.extend(tokens.tolist())])
-        embeddings = target.embedding(tokens[None, 1:])
+        embeddings = target.embedding(tokens[None])
         unrolled = network(embeddings, features[None, :-1], steps=4)
         true = head.fuse(features[:-1, : HIDDEN * len(network.taps)])
         for first in (3, 7):  # catch up to here, then draft
@@ -195,7 +195,7 @@ def test_an_eagle3_head_starts_from_the_feature_of_the_same_place(tmp_path: Path
     error = (read - final).square().mean()
     assert error < 0.7 * final.var()
     assert error < (read[:, :-1] - final[:, 1:]).square().mean()
-    passed_on = network(target.embedding(batch.tokens[:, 1:]), batch.features[:, :-1], steps=1)[0]
+    passed_on = network(target.embedding(batch.tokens), batch.features[:, :-1], steps=1)[0]
     torch.testing.assert_close(passed_on, read[:, :-1])
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 from torch import Tensor
 
-from engine import StockTarget
+from engine import StockTarget, Target, load_draft_head
 from engine.drafters.head_layer import HeadShape
+from engine.drafters.shared_llama import SharedLlama
 from engine.training import (
     ChatLayout,
     Conversation,
+    DraftModelNetwork,
     DraftNetwork,
     Eagle3Network,
     EagleNetwork,
@@ -18,6 +22,7 @@ from engine.training import (
     Role,
     Style,
     Synthesis,
+    write_head,
 )
 from tests.engine.tiny import HIDDEN
 
@@ -50,4 +55,19 @@ def make_network(target: StockTarget, kind: str = "eagle2", rows: Tensor | None 
         return MedusaNetwork(heads=4, hidden=HIDDEN)
     if kind == "hydra":
         return HydraNetwork(heads=4, hidden=HIDDEN)
+    if kind == "draft-model":
+        network = DraftModelNetwork(SHAPE, HIDDEN, INNER, layers=2)
+        network.begin_as(target.model)
+        return network
     return EagleNetwork(SHAPE, HIDDEN, INNER)
+
+
+def load_shared(folder: Path, name: str, target: Target) -> SharedLlama:
+    """Random layers over the target's embedding; that of some tiny models has a draft vocabulary."""
+    torch.manual_seed(0)
+    ids = torch.arange(0, target.vocabulary, 2 if name in ("llama-tied", "qwen3") else 1)
+    network = DraftModelNetwork(SHAPE, HIDDEN, INNER, layers=2)
+    write_head(folder, network, ids, target.vocabulary, 2048)
+    loaded = load_draft_head(folder, target, name)
+    assert isinstance(loaded, SharedLlama)
+    return loaded
