@@ -78,7 +78,7 @@ def test_the_parts_add_up_to_the_need():
 
 
 def test_several_gpus_count_together():
-    """Catches 70B refused on a machine that holds it, and let in where each GPU is too small for its share."""
+    """Catches 70B refused on a machine that holds it, or let in where shares are too large."""
     assert check_fit(Options(model="llama3-70b"), gpus(80, 80, 80)) == []
     with pytest.raises(UsageError, match="140"):
         check_fit(Options(model="llama3-70b"), gpus(70, 70))

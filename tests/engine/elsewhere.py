@@ -47,6 +47,10 @@ class There(Tensor):
     def __repr__(self) -> str:
         return f"There({self.here}, {self.device})"
 
+    def tolist(self) -> Any:
+        """PyTorch refuses this for subclasses."""
+        return self.here.tolist()
+
     @classmethod
     def __torch_dispatch__(
         cls, operation: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
@@ -87,7 +91,7 @@ def _run(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     asked = next((x for x in leaves if isinstance(x, torch.device)), None)
     doubles = tree_map(_double, (args, kwargs))
     out = operation(*doubles[0], **doubles[1])
-    if operation._schema.name.endswith("_") and isinstance(args[0], Tensor):
+    if operation._schema.is_mutable and isinstance(args[0], Tensor):
         return args[0]  # written in place
     where = asked if asked is not None else next(iter(places), CPU)
     if where.type != KIND:
