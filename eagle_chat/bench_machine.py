@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from eagle_chat.events import SessionInfo
+from eagle_chat.spreading import JOINED
 
 CPUINFO = Path("/proc/cpuinfo")
 
@@ -23,7 +24,7 @@ def machine(info: SessionInfo) -> dict[str, Any]:
         "processor": processor(),
         "cores": cores(),
         "device": info.device,
-        "gpu": torch.cuda.get_device_name(info.device) if on_gpu else None,
+        "gpu": hardware(info.device) if on_gpu else None,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
         "transformers": version("transformers"),
@@ -50,7 +51,7 @@ def hardware(device: str) -> str:
     if device.startswith("cuda"):
         import torch
 
-        return torch.cuda.get_device_name(device)
+        return ", ".join(torch.cuda.get_device_name(one) for one in device.split(JOINED))
     return f"{processor()}, {cores()} cores"
 
 

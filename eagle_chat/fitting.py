@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,8 @@ from eagle_chat.memory_need import Model, Need, Placing, need
 from eagle_chat.methods import CARDS, HEADS, Method, Needs
 from eagle_chat.model_facts import known_model
 from eagle_chat.options import Options
+from eagle_chat.placement import Placement, parts_of, place_anyway
+from eagle_chat.placement import place as place_parts
 from eagle_chat.sizes import in_words
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class Place:
     placing: Placing
     free: int
     name: str  # for people
+    each: tuple[int, ...] = ()  # free bytes of every GPU, where it is several
 
     @property
     def formats(self) -> dict[str, Placing]:
@@ -45,25 +48,63 @@ class Place:
 
 
 def this_machine() -> Place | None:
-    """The first GPU that PyTorch is built for, else main memory; without importing torch.
+    """The GPUs that PyTorch is built for, else main memory; without importing torch.
 
     None where nobody tells how much is free.
     """
     build = torch_build()
-    for gpu in gpus() if build is not None and build.cuda else ():
-        return Place(Placing("cuda", 2), gpu.free, gpu.name)
+    found = gpus() if build is not None and build.cuda else []
+    if found:
+        name = found[0].name if len(found) == 1 else f"{len(found)} GPUs: {_listed([g.name for g in found])}"
+        return _on_gpus([gpu.free for gpu in found], Placing("cuda", 2), name)
     free = free_memory()
     itemsize = 2 if processor_has_bf16() else 4
     return None if free is None else Place(Placing("cpu", itemsize), free, "main memory")
 
 
-def place_on(device: torch.device, dtype: torch.dtype, quant: str) -> Place | None:
-    """A device that PyTorch can use."""
+def place_on(devices: Sequence[torch.device], dtype: torch.dtype, quant: str) -> Place | None:
+    """Devices that PyTorch can use; several are GPUs."""
     import torch
 
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else free_memory()
-    name = "main memory" if device.type == "cpu" else str(device)
-    return None if free is None else Place(Placing(device.type, dtype.itemsize, quant), free, name)
+    device = devices[0]
+    placing = Placing(device.type, dtype.itemsize, quant)
+    if device.type == "cuda":
+        free = [torch.cuda.mem_get_info(one)[0] for one in devices]
+        return _on_gpus(free, placing, " + ".join(map(str, devices)))
+    room = free_memory()
+    return (
+        None if room is None else Place(placing, room, "main memory" if device.type == "cpu" else str(device))
+    )
+
+
+def _on_gpus(free: Sequence[int], placing: Placing, name: str) -> Place:
+    return Place(placing, sum(free), name, tuple(free) if len(free) > 1 else ())
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(dict.fromkeys(names))
+
+
+def placement(options: Options, place: Place) -> Placement | None:
+    """Where home and each layer of the model go; None where its sizes are not known, or it does not fit.
+
+    What is forced goes somewhere in any case.
+    """
+    model = known_model(options.model)
+    if model is None:
+        return None
+    found = _placed(model, _beside(options, model), place)
+    if found is None and options.force:
+        needed = need(model, place.placing, _beside(options, model))
+        return place_anyway(parts_of(model, place.placing, needed), place.each or (place.free,))
+    return found
+
+
+def _placed(model: Model, head: int, place: Place) -> Placement | None:
+    """With a long conversation where there is room for one."""
+    parts = parts_of(model, place.placing, need(model, place.placing, head))
+    long = min(LONG, model.context or LONG)
+    return place_parts(parts, place.each or (place.free,), (long, tokens_for(model)))
 
 
 def check_fit(options: Options, place: Place | None) -> list[str]:
@@ -72,12 +113,10 @@ def check_fit(options: Options, place: Place | None) -> list[str]:
     if model is None or place is None:
         return []
     needed, tokens = need(model, place.placing, _beside(options, model)), tokens_for(model)
-    if needed.total(tokens) > place.free:
+    found = _placed(model, _beside(options, model), place)
+    if found is None:
         raise UsageError(_refusal(options, model, place, needed, tokens))
-    if place.placing.kind != "cpu":
-        _check_way_through(options.model, needed, place)
-    room = (place.free - needed.total(0)) // needed.token
-    if room >= min(LONG, model.context or LONG):
+    if (room := found.room) >= min(LONG, model.context or LONG):
         return []
     return [
         f"Beside {options.model} there is room for a conversation of about {room:,} tokens ({place.name})."
@@ -87,18 +126,7 @@ def check_fit(options: Options, place: Place | None) -> list[str]:
 def fits(model: Model, method: str | None, place: Place, placing: Placing) -> bool:
     """With the head of `method`, and a conversation."""
     head = model.shape.head_parameters(method) if method else 0
-    return need(model, placing, head).total(tokens_for(model)) <= place.free
-
-
-def _check_way_through(name: str, needed: Need, place: Place) -> None:
-    """transformers reads the weights into main memory, and only then moves them."""
-    free = free_memory()
-    if free is not None and place.placing.quant == "none" and needed.weights > free:
-        raise UsageError(
-            f"{name} fits on {place.name}, but its weights ({in_words(needed.weights)}) pass through main "
-            f"memory, where {in_words(free)} are free: close other programs, choose a smaller model, or try "
-            "with --force"
-        )
+    return _placed(model, head, place.held(placing)) is not None
 
 
 def _beside(options: Options, model: Model) -> int:
@@ -153,8 +181,8 @@ def _smaller_formats(options: Options, model: Model, place: Place) -> Iterator[s
         now = place.placing.quant
         if placing.quant in ("none", now) or QUANTS.index(placing.quant) < QUANTS.index(now):
             continue
-        total = need(model, placing, head).total(tokens_for(model))
-        if total <= place.free:
+        if _placed(model, head, place.held(placing)) is not None:
+            total = need(model, placing, head).total(tokens_for(model))
             yield f"--quant {name} ({in_words(total)})"
             return
 

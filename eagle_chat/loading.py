@@ -21,6 +21,7 @@ from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
 from eagle_chat.pairing import check_pairing
+from eagle_chat.spreading import spread_over
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
@@ -119,14 +120,15 @@ def _engine_errors_as_ours(options: Options) -> Iterator[None]:
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
-    from engine import Engine, dtype_name, pick_device, pick_dtype
+    from engine import Engine, dtype_name, pick_devices, pick_dtype
     from engine.footprint import token_bytes
     from engine.memory import keep_freed_memory
 
-    device = pick_device(options.device)
+    devices = pick_devices(options.device)
+    device = devices[0]
     dtype = pick_dtype(options.dtype.value, device)
     check_chats(options.model)
-    remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
+    remarks = [*check_pairing(options), *check_fit(options, place_on(devices, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
     sized = sized and not given_size(options) and are_sized(method)
@@ -137,7 +139,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
-    target, told = load_target(options, location, dtype, device)
+    spread = spread_over(options, dtype, devices)
+    target, told = load_target(options, location, dtype, spread)
     if not target.takes_trees and method is not Method.NONE:
         method, head, sized = Method.NONE, None, False
         sizes = Sizes(Options(), method, device, by_cost=False)
@@ -152,7 +155,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         model=options.model,
         method=method.value,
         dtype=dtype_name(dtype),
-        device=str(device),
+        device=spread.name,
         weights_sha256=location.sha256,
         context=target.context,
         nodes=size.nodes,
@@ -161,7 +164,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *remarks, *notes, *told),
+        notes=(*location.notes, *remarks, *spread.notes, *notes, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )

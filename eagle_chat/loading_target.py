@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.options import Options, Quant
+from eagle_chat.spreading import Spread
 from eagle_chat.weights import WeightsLocation
 
 if TYPE_CHECKING:
@@ -38,12 +39,12 @@ def load_tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:
 
 
 def load_target(
-    options: Options, location: WeightsLocation, dtype: torch.dtype, device: torch.device
+    options: Options, location: WeightsLocation, dtype: torch.dtype, spread: Spread
 ) -> tuple[Target, list[str]]:
     """The target and what to tell the user about it."""
     from engine import load_model, make_target, quantized_share
 
-    model = load_model(location.folder, dtype, device, options.quant.value)
+    model = load_model(location.folder, dtype, spread.home, options.quant.value, spread.layers)
     target = make_target(model, options.target.value)
     if options.quant is Quant.NONE or (share := quantized_share(model)) > 0.5:
         return target, []

@@ -146,7 +146,10 @@ class Options:
     ] = Quant.NONE
     device: Annotated[
         str,
-        typer.Option(help="auto (a GPU if there is one), cpu, cuda, cuda:1, mps.", rich_help_panel=MODEL),
+        typer.Option(
+            help="auto (GPUs if there are any, as many as it takes), cpu, cuda, cuda:1, mps.",
+            rich_help_panel=MODEL,
+        ),
     ] = "auto"
     target: Annotated[
         TargetKind,

@@ -42,7 +42,7 @@ from engine.errors import (
 )
 from engine.generate import Engine, Prefill, Round, Timing
 from engine.lean import LeanTarget
-from engine.load import dtype_name, load_model, make_target, pick_device, pick_dtype
+from engine.load import dtype_name, load_model, make_target, pick_device, pick_devices, pick_dtype
 from engine.near_tie import NEAR_TIE, fp32_gap, near_tie_limit
 from engine.quantized import quantized_share
 from engine.sampling import GenerationSettings, Sampler
@@ -102,6 +102,7 @@ __all__ = [
     "medusa_tree",
     "near_tie_limit",
     "pick_device",
+    "pick_devices",
     "pick_dtype",
     "pick_threads",
     "quantized_share",

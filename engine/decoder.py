@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import groupby
 from typing import NamedTuple
 
+import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor, nn
 from transformers import (
@@ -42,9 +45,16 @@ class _DecoderLayer(NamedTuple):
     attention_norm: Tensor  # [H]
     mlp_norm: Tensor
 
+    @property
+    def device(self) -> torch.device:
+        """Where all of it is."""
+        return self.attention_norm.device
+
 
 class Decoder:
     """Embedding, layers, final norm and LM head.
+
+    The layers may be spread over devices, in `stages`: neighbours that share one. All else is at home.
 
     It takes over the weights of `model`: where several are fused the model's become views of them, and where
     they are packed the model's are given up, to the device "meta". Raises UnsupportedModelError.
@@ -52,7 +62,7 @@ class Decoder:
 
     def __init__(self, model: PreTrainedModel) -> None:
         check_supported(model)
-        if can_pack(model.dtype) and model.device.type == "cpu":
+        if can_pack(model.dtype):
             _let_go_of_the_file(model)
         body, config = model.model, model.config
         heads = config.num_attention_heads
@@ -60,31 +70,47 @@ class Decoder:
         self.shape = LayerShape(heads, config.num_key_value_heads, head_dim, config.rms_norm_eps)
         self.embedding: Tensor = body.embed_tokens.weight.detach()  # [V, H]
         self.layers = [_layer(module, self.shape) for module in body.layers]
+        self.stages = [list(layers) for _, layers in groupby(self.layers, lambda layer: layer.device)]
         self.final_norm: Tensor = body.norm.weight.detach()
         tied = model.lm_head.weight is body.embed_tokens.weight
         self.head = Linear(self.embedding, keep_plain=True) if tied else _fuse(model.lm_head)
         self.rotary = _rotary(model, self.embedding)
 
     def forward(
-        self, tokens: Tensor, positions: Tensor, cache: Cache, bias: Tensor | None, wanted: list[int]
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        caches: Sequence[Cache],
+        bias: Tensor | None,
+        wanted: list[int],
     ) -> dict[int, Tensor]:
         """The `wanted` hidden states [m, H] by number, and the last, which is the final normed one.
 
         State i is what layer i reads. `tokens` and `positions` are [m]; their keys and values go to the
-        cache, and `bias` [m, T] is added to the scores of the T rows that it gives back.
+        caches, one for each stage, and `bias` [m, T] is added to the scores of the T rows that they give
+        back. All that comes in or goes out is at home.
         """
-        eps = self.shape.rms_norm_eps
-        bias = self.layers[0].layer.group_bias(bias)
-        cos, sin = self.rotary.rows(positions)
+        eps, home = self.shape.rms_norm_eps, self.embedding.device
+        rotation = self.rotary.rows(positions)
         x = F.embedding(tokens, self.embedding)  # [m, H], the residual stream
-        states = {}
-        for i, (layer, attention_norm, mlp_norm) in enumerate(self.layers):
-            if i in wanted:
-                states[i] = x
-            x = x + layer.attention(rms_norm(x, attention_norm, eps), cos, sin, cache, i, bias)
-            x = x + layer.mlp(rms_norm(x, mlp_norm, eps))
-        states[len(self.layers)] = rms_norm(x, self.final_norm, eps)
+        states, i = {}, 0
+        for stage, cache in zip(self.stages, caches, strict=True):
+            device = stage[0].device
+            x, cos, sin = (_at(device, tensor) for tensor in (x, *rotation))
+            grouped = stage[0].layer.group_bias(None if bias is None else _at(device, bias))
+            for place, (layer, attention_norm, mlp_norm) in enumerate(stage):
+                if i in wanted:
+                    states[i] = _at(home, x)
+                x = x + layer.attention(rms_norm(x, attention_norm, eps), cos, sin, cache, place, grouped)
+                x = x + layer.mlp(rms_norm(x, mlp_norm, eps))
+                i += 1
+        states[i] = rms_norm(_at(home, x), self.final_norm, eps)
         return states
+
+
+def _at(device: torch.device, x: Tensor) -> Tensor:
+    """`x` there. Where it is already, nothing that a graph could not record."""
+    return x if x.device == device else x.to(device)
 
 
 def _layer(module: LlamaDecoderLayer, shape: LayerShape) -> _DecoderLayer:
@@ -143,7 +169,8 @@ def _let_go_of_the_file(model: PreTrainedModel) -> None:
     products = {id(m.weight) for m in model.modules() if isinstance(m, nn.Linear)}
     tied = id(model.get_input_embeddings().weight)
     for weight in model.parameters():
-        if id(weight) not in products or id(weight) == tied:
+        stays = id(weight) not in products or id(weight) == tied
+        if stays and weight.device.type == "cpu":
             weight.data = weight.data.clone()
 
 
@@ -167,7 +194,12 @@ def check_supported(model: PreTrainedModel) -> None:
     if any(weight.device.type == "meta" for weight in weights):
         raise UnsupportedModelError("another decoder has taken this model's weights: load it again")
     plain = all(type(m) is nn.Linear for m in model.modules() if isinstance(m, nn.Linear))
-    if not plain or len({(weight.device, weight.dtype) for weight in weights}) > 1:
+    if not plain or len({weight.dtype for weight in weights}) > 1:
+        raise UnsupportedModelError("the lean decoder wants plain weights of one type, not quantized ones")
+    layers = [list(module.parameters()) for module in model.model.layers]
+    inside = {id(weight) for layer in layers for weight in layer}
+    together = [*layers, [weight for weight in weights if id(weight) not in inside]]
+    if any(len({weight.device for weight in part}) > 1 for part in together):
         raise UnsupportedModelError(
-            "the lean decoder wants plain weights of one type on one device, neither quantized nor spread"
+            "the lean decoder wants each layer on one device, and all that is no layer on one"
         )

@@ -63,7 +63,7 @@ def _captured(compute: Compute, inputs: tuple[Tensor, ...], pool: Any) -> Comput
             for _ in range(WARM_UPS):
                 compute(*held)
         torch.cuda.current_stream(device).wait_stream(stream)
-        with torch.cuda.graph(graph, pool=pool):
+        with torch.cuda.graph(graph, pool=pool, stream=stream):  # its own would be on the first GPU
             outputs = compute(*held)
     except torch.OutOfMemoryError:
         raise

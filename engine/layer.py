@@ -97,7 +97,7 @@ class Cache(Protocol):
 
 
 class Slab:
-    """Keys and values of all layers: one tensor [layers, 2, kv_heads, rows, head_dim], grown by doubling.
+    """Keys and values of layers on one device: a tensor [layers, 2, kv_heads, rows, head_dim] that doubles.
 
     Its first `length` rows count; those after them are there to be overwritten, and finite: a window's rows
     attend to them with no weight.
@@ -128,7 +128,7 @@ class Slab:
         return keys, values
 
     def keep(self, path: list[int]) -> None:
-        """Of the rows after `length` count those of `path` from now on: moved together, in all layers."""
+        """Of the rows after `length` count those of `path` from now on: moved together, in all its layers."""
         end = self.length + len(path)
         if path != list(range(len(path))):
             source = self.length + torch.tensor(path, device=self.rows.device)

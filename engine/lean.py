@@ -28,12 +28,16 @@ class LeanTarget:
     def __init__(
         self, model: PreTrainedModel, taps: tuple[int, ...] = (), static: bool | None = None
     ) -> None:
-        """Trees are verified with `static` shapes, in CUDA graphs; default: on CUDA."""
+        """Trees are verified with `static` shapes, in CUDA graphs; default: where all is on one GPU."""
         self.decoder = Decoder(model)
         self.model = model.eval()
         self.taps = taps
-        self.slab = Slab(len(self.decoder.layers), self.decoder.shape, self.decoder.embedding)
-        is_static = self.device.type == "cuda" if static is None else static
+        self.slabs = [
+            Slab(len(stage), self.decoder.shape, like=stage[0].attention_norm)
+            for stage in self.decoder.stages
+        ]
+        is_whole = len(self.slabs) == 1 and self.slabs[0].rows.device == self.device
+        is_static = self.device.type == "cuda" and is_whole if static is None else static
         self._static = StaticVerification(self) if is_static else None
 
     @property
@@ -74,7 +78,7 @@ class LeanTarget:
     @property
     def length(self) -> int:
         """Tokens in the KV cache."""
-        return self.slab.length
+        return self.slabs[0].length
 
     def extend(self, tokens: list[int], chunk: int = PREFILL_CHUNK) -> Iterator[Chunk]:
         """Cache `tokens` after what is cached, `chunk` at a time."""
@@ -84,7 +88,7 @@ class LeanTarget:
             depths = torch.arange(m, device=self.device)
             visible = depths <= depths[:, None]  # [m, m] causal
             logits, features = self._forward(part, depths, visible, last_only=True)
-            self.slab.length += m
+            self._count(self.length + m)
             yield Chunk(start + m, logits, features)
 
     def verify(self, tree: DraftTree) -> tuple[Tensor, Tensor | None]:
@@ -99,21 +103,28 @@ class LeanTarget:
 
     def keep(self, path: list[int]) -> None:
         """Of the rows that `verify` cached, keep those of `path`; drop the rest."""
-        self.slab.keep(path)
+        for slab in self.slabs:
+            slab.keep(path)
 
     def rewind(self, length: int) -> None:
         """Forget everything after the first `length` tokens."""
-        self.slab.length = length
+        self._count(length)
 
     def reserve(self, rows: int) -> None:
         """Make room for so many after the cached ones."""
-        self.slab.reserve(rows)
+        for slab in self.slabs:
+            slab.reserve(rows)
         self.decoder.rotary.reserve(self.length + rows)
 
     @property
     def wanted(self) -> list[int]:
         """The hidden states to be had from the decoder, for the taps."""
         return [tap % (self.layers + 1) for tap in self.taps]
+
+    def _count(self, length: int) -> None:
+        """So many rows count from now on."""
+        for slab in self.slabs:
+            slab.length = length
 
     def _forward(
         self, tokens: Tensor, depths: Tensor, visible: Tensor, last_only: bool = False
@@ -126,7 +137,7 @@ class LeanTarget:
             bias = self.decoder.embedding.new_zeros(m, self.length + m)
             bias[:, self.length :].masked_fill_(~visible, -torch.inf)
         wanted = self.wanted
-        states = self.decoder.forward(tokens, self.length + depths, self.slab, bias, wanted)
+        states = self.decoder.forward(tokens, self.length + depths, self.slabs, bias, wanted)
         final = states[self.layers]
         logits = self.decoder.head(final[-1:] if last_only else final)
         return logits, torch.cat([states[i] for i in wanted], dim=-1) if wanted else None  # [m, F]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any, Literal
@@ -10,6 +11,7 @@ import torch
 from transformers import AutoModelForCausalLM, PreTrainedModel
 from transformers.utils import logging
 
+from engine.device_map import device_map
 from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
 from engine.quantized import Quantization, check_widths, quantization_config
@@ -23,15 +25,25 @@ DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
 
 def pick_device(name: str = "auto") -> torch.device:
     """`auto` is the first CUDA GPU, else the CPU. Raises SettingsError for a device this machine lacks."""
+    return pick_devices(name)[0]
+
+
+def pick_devices(name: str = "auto") -> list[torch.device]:
+    """Those that a target may be on: every GPU where `auto` or `cuda` leaves the choice, else one device.
+
+    Raises SettingsError for a device this machine lacks.
+    """
+    if name in ("auto", "cuda") and torch.cuda.device_count() > 1:
+        return [torch.device("cuda", number) for number in range(torch.cuda.device_count())]
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return [torch.device("cuda" if torch.cuda.is_available() else "cpu")]
     try:
         device = torch.device(name)
         torch.zeros(1, device=device).item()  # "meta" is a device, but has no numbers
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0]
         raise SettingsError(f"device {name!r} cannot be used here ({reason}): try --device cpu") from None
-    return device
+    return [device]
 
 
 def pick_dtype(name: DtypeName, device: torch.device) -> torch.dtype:
@@ -51,16 +63,23 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def load_model(
-    folder: Path, dtype: torch.dtype, device: torch.device, quantization: Quantization = "none"
+    folder: Path,
+    dtype: torch.dtype,
+    device: torch.device,
+    quantization: Quantization = "none",
+    layers: Sequence[torch.device] = (),
 ) -> PreTrainedModel:
     """The causal LM in `folder`, with SDPA where it can. Raises LoadError.
 
+    Its `layers` may be on devices of their own; each tensor of a file goes straight to its place.
     SettingsError or UnsupportedModelError for a `quantization` that the device or the model cannot have.
     """
     logging.disable_progress_bar()
     config = quantization_config(quantization, dtype, device)
-    placed = {} if config is None else {"quantization_config": config, "device_map": {"": device}}
+    placed = {} if config is None else {"quantization_config": config}
     try:
+        if placed or layers or device.type == "cuda":
+            placed["device_map"] = device_map(folder, device, layers)
         model, report = AutoModelForCausalLM.from_pretrained(
             folder,
             dtype=dtype,
@@ -75,7 +94,7 @@ def load_model(
         return model.eval().requires_grad_(False)
     except torch.OutOfMemoryError:
         raise LoadError(
-            f"{folder.name} does not fit into the memory of {device}: choose a smaller model"
+            f"{folder.name} does not fit into the memory of {_names(device, layers)}: choose a smaller model"
         ) from None
     except (LoadError, UnsupportedModelError):
         raise
@@ -102,6 +121,10 @@ def make_target(model: PreTrainedModel, kind: TargetKind = "auto") -> Target:
     target = StockTarget(model)
     target.takes_trees = verifies_trees(target)
     return target
+
+
+def _names(home: torch.device, layers: Sequence[torch.device]) -> str:
+    return " and ".join(dict.fromkeys(map(str, (home, *layers))))
 
 
 def _check_complete(folder: Path, report: dict[str, Any]) -> None:

@@ -49,7 +49,7 @@ def reach_of(rows: int) -> int:
 
 
 class StaticVerification:
-    """`LeanTarget.verify` with a graph for each width and reach."""
+    """`LeanTarget.verify` with a graph for each width and reach, of a target that is on one device."""
 
     def __init__(self, target: LeanTarget) -> None:
         self._target = target
@@ -68,7 +68,7 @@ class StaticVerification:
         start = torch.tensor([target.length])
         logits, *features = self._graphs.run(
             (width, reach, target.taps),
-            (target.slab.rows, target.decoder.rotary.table),
+            (target.slabs[0].rows, target.decoder.rotary.table),
             lambda: self._forward(reach),
             tuple(x.to(target.device, non_blocking=True) for x in (tokens, depths, visible, start)),
         )
@@ -83,8 +83,8 @@ class StaticVerification:
             inside = visible.index_select(1, columns.clamp(0, last))  # [W, reach]
             seen = (columns < 0) | (inside & (columns <= last))
             bias = decoder.embedding.new_zeros(seen.shape).masked_fill_(~seen, -torch.inf)
-            window = Window(target.slab, reach, start, len(tokens))
-            states = decoder.forward(tokens, start + depths, window, bias, wanted)
+            window = Window(target.slabs[0], reach, start, len(tokens))
+            states = decoder.forward(tokens, start + depths, [window], bias, wanted)
             logits = decoder.head(states[len(decoder.layers)])
             return (logits, torch.cat([states[i] for i in wanted], dim=-1)) if wanted else (logits,)
 

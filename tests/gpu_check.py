@@ -77,6 +77,14 @@ def make_model(config: PretrainedConfig, quantized: bool) -> PreTrainedModel:
     return model.to("cuda").eval().requires_grad_(False)
 
 
+def make_split() -> PreTrainedModel:
+    """Llama 3 8B in bf16, the second half of its layers on the second GPU."""
+    model = make_model(SHAPES["llama3-8b"], quantized=False)
+    for layer in model.model.layers[16:]:
+        layer.to("cuda:1")
+    return model
+
+
 def make_head(target: Target) -> EagleHead:
     """A random head in the layout of Llama 3's."""
     hidden, inner, kv = target.hidden_size, 14336, 1024
@@ -125,14 +133,14 @@ def run(engine: Engine, prompt: list[int], method: str) -> Run:
 
 
 @torch.inference_mode()
-def check(name: str, quantized: bool) -> Iterator[str]:
+def check(name: str, quantized: bool, split: bool = False) -> Iterator[str]:
     """Lines of the report. Raises AssertionError."""
-    target = make_target(make_model(SHAPES[name], quantized))
+    target = make_target(make_split() if split else make_model(SHAPES[name], quantized))
     oracle = Oracle(target.vocabulary)
     drafters = {"eagle2": Eagle2(make_head(target), nodes=60, depth=6, beam=10), "oracle": oracle}
     engine, prompt = Engine(target, drafters), [(7 * i + i * i) % 30000 for i in range(200)]
     plain = run(engine, prompt, "none")
-    label = f"{name} {'nf4' if quantized else 'bf16'}"
+    label = f"{name} {'nf4' if quantized else 'bf16'}{' on two GPUs' if split else ''}"
     yield f"{label}: plain {plain.milliseconds:.2f} ms a token"
 
     engine.reset()
@@ -168,20 +176,22 @@ def main() -> int:
         return 0
     began, failed = time.monotonic(), False
     print(f"gpu-check: {torch.cuda.get_device_name()}, torch {torch.__version__}")
-    for quantized in (False, True):
-        for name in SHAPES:
-            if time.monotonic() - began > 60 * MINUTES * 0.9:
-                print(f"gpu-check: no time left for {name} {'nf4' if quantized else 'bf16'}")
-                continue
-            try:
-                for line in check(name, quantized):
-                    print(line, flush=True)
-            except AssertionError as error:
-                print(f"gpu-check: FAILED, {error}")
-                failed = True
-            except torch.OutOfMemoryError:
-                print(f"gpu-check: {name} does not fit on this GPU, skipped")
-            torch.cuda.empty_cache()
+    checks = [(name, quantized, False) for quantized in (False, True) for name in SHAPES]
+    if torch.cuda.device_count() > 1:
+        checks.insert(1, ("llama3-8b", False, True))
+    for name, quantized, split in checks:
+        if time.monotonic() - began > 60 * MINUTES * 0.9:
+            print(f"gpu-check: no time left for {name} {'nf4' if quantized else 'bf16'}")
+            continue
+        try:
+            for line in check(name, quantized, split):
+                print(line, flush=True)
+        except AssertionError as error:
+            print(f"gpu-check: FAILED, {error}")
+            failed = True
+        except torch.OutOfMemoryError:
+            print(f"gpu-check: {name} does not fit on this GPU, skipped")
+        torch.cuda.empty_cache()
     return int(failed)
 
 

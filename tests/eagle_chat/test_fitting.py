@@ -80,13 +80,6 @@ def test_a_draft_model_counts(monkeypatch):
     assert any("draft model" in line for line in refusal(options, place(20)))
 
 
-def test_weights_that_cannot_pass_through_main_memory(monkeypatch):
-    """Catches a machine that swaps for minutes while 16 GB go through 8 GB to the GPU."""
-    monkeypatch.setattr("eagle_chat.fitting.free_memory", lambda: 8 * GB)
-    assert "pass through main memory" in refusal(Options(model="llama3-8b"), place(24, "cuda"))[0]
-    check_fit(Options(model="llama3-8b", quant=Quant.NF4), place(24, "cuda", "nf4"))
-
-
 def test_refused_before_anything_is_fetched(command, monkeypatch):
     """Catches 16 GB downloaded for nothing, for aliases and for their hub ids."""
     monkeypatch.setattr("eagle_chat.fitting.free_memory", lambda: 4 * GB)

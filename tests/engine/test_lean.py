@@ -135,7 +135,7 @@ def test_the_slab_and_the_rotary_table_grow(model: PreTrainedModel) -> None:
     target = lean_target(model)
     sizes = set()
     for i, part in enumerate(target.extend(tokens, FIRST_ROWS - 3)):
-        sizes.add(target.slab.rows.shape[3])
+        sizes.add(target.slabs[0].rows.shape[3])
         if i % 2:
             close(part.logits[0], plain(model, tokens[: part.done])[0][-1])
     assert sizes == {FIRST_ROWS, 2 * FIRST_ROWS, 4 * FIRST_ROWS}
@@ -246,7 +246,7 @@ def test_other_models_are_refused(config: PretrainedConfig, reason: str) -> None
 
 
 def test_other_weights_are_refused() -> None:
-    """Quantized weights read as plain ones; weights of two types; layers on two devices."""
+    """Quantized weights read as plain ones; weights of two types."""
     model = make_model("llama")
     model.model.layers[1].half()
     with pytest.raises(UnsupportedModelError, match="plain weights of one type"):
@@ -257,7 +257,7 @@ def test_other_weights_are_refused() -> None:
 
     model = make_model("llama")
     model.model.layers[1].mlp.up_proj = Quantized(32, 64, bias=False)
-    with pytest.raises(UnsupportedModelError, match="neither quantized"):
+    with pytest.raises(UnsupportedModelError, match="not quantized"):
         LeanTarget(model)
 
 

@@ -70,7 +70,7 @@ def test_the_layers_are_quantized(folder: Path, kind: Quantization) -> None:
     target = make_target(model)
     assert isinstance(target, StockTarget)
     assert target.takes_trees
-    with pytest.raises(UnsupportedModelError, match="neither quantized"):
+    with pytest.raises(UnsupportedModelError, match="not quantized"):
         make_target(model, "lean")
     assert quantization_of(make_model("llama")) == "none"
 
