@@ -114,6 +114,7 @@ class ChatScreen(SteadyScreen[None]):
         self._message: AssistantMessage | None = None
         self._painted: tuple[Reply, Figures] | None = None  # what the panels show
         self._server = False  # the model runs elsewhere
+        self._blinks = self.prompt_bar.prompt.cursor_blink
 
     def compose(self) -> ComposeResult:
         """All parts; the style sheet places them."""
@@ -167,8 +168,7 @@ class ChatScreen(SteadyScreen[None]):
 
     def _show(self, reply: Reply, figures: Figures, *, text: bool, picture: bool) -> None:
         if text and self._message is not None:
-            self._message.show(reply)
-            self.transcript.lighten()
+            self.transcript.write(reply)
         if not picture:
             return
         self._painted = (reply, figures)
@@ -217,6 +217,14 @@ class ChatScreen(SteadyScreen[None]):
         self._message = None
         self.transcript.show(entries)
         self.tree_view.show(None)
+
+    def watch_busy(self, before: bool, busy: bool) -> None:
+        """Two more paintings a second only for a cursor that blinks are too many next to a reply."""
+        prompt = self.prompt_bar.prompt
+        if busy and not before:
+            self._blinks, prompt.cursor_blink = prompt.cursor_blink, False
+        elif before and not busy:
+            prompt.cursor_blink = self._blinks
 
     def on_key(self, event: events.Key) -> None:
         """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""

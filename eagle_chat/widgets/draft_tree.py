@@ -282,7 +282,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         if self.record is None:
             nothing: list[Row] = [[(f" {EMPTY}", "label")]]
             self._rows = self._instead(width, height, self.ascii_only) if self._instead else nothing
-            self.virtual_size = Size(0, len(self._rows))
+            self._scroll_over(Size(0, len(self._rows)))
         else:
             picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.phase)
             self._draw(picture)
@@ -297,7 +297,11 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._foot = picture.words(node, len(self._rows)) if closer else picture.legend()
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)
-        self.virtual_size = Size(needed if needed > picture.width else 0, len(self._rows) + fixed)
+        self._scroll_over(Size(needed if needed > picture.width else 0, len(self._rows) + fixed))
+
+    def _scroll_over(self, needed: Size) -> None:
+        """A picture that fits is as high as the view: every other height would mean a new layout."""
+        self.virtual_size = Size(needed.width, max(needed.height, self.container_size.height))
 
     def _count_on(self) -> None:
         """Only the heading of a round that is held changes while more of them come."""

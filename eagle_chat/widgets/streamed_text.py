@@ -45,20 +45,45 @@ class StreamedText(VerticalGroup):
         self._tail = ""  # what the last piece shows
         self._in_fence = False  # where the last piece begins
         self._piece: Static | None = None
+        self._rows = 0  # that the last piece fills
+        self._height = 0  # rows that it was given
 
-    def write(self, text: str) -> None:
-        """Add `text`."""
+    @property
+    def room(self) -> int:
+        """Rows of the layout that are still empty."""
+        return 0 if self._piece is None else max(0, self._piece.size.height - self._rows)
+
+    @property
+    def fits(self) -> bool:
+        """Whether all of it is within what is laid out."""
+        return self._piece is not None and self._rows <= self._piece.size.height
+
+    def write(self, text: str, room: int = 0) -> None:
+        """Add `text`. Where it needs a new layout, that leaves `room` rows for what comes next."""
         self.source += text
         self._tail += text
         content, in_fence = light_markdown(self._tail, self._in_fence)
+        piece = self._piece or Static(classes="piece")
+        self._rows = content.get_height({}, self.size.width) if self.size.width else 0
+        fits = 0 < self._rows <= self._height
+        if not fits and self._rows:
+            self._height = max(self._rows, self._height + room)
+            piece.styles.min_height = self._height
+        piece.update(content, layout=not fits)
         if self._piece is None:
-            self._piece = Static(content, classes="piece")
-            self.mount(self._piece)
-        else:
-            self._piece.update(content)
+            self._piece = piece
+            self.mount(piece)
         if len(self._tail) > PIECE and self._tail.endswith("\n"):
-            self._piece.update(content[:-1])
+            self.give_room_back()
+            piece.update(content[:-1])
             self._piece, self._tail, self._in_fence = None, "", in_fence
+
+    def give_room_back(self) -> None:
+        """No more rows than are filled."""
+        if self._piece is not None:
+            self._piece.styles.clear_rule("min_height")
+            self._piece.refresh(layout=True)
+        self._height = self._rows = 0
 
     def finish(self, whole: str) -> None:
         """Show exactly `whole`, as real Markdown."""

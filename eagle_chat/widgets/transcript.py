@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import HorizontalGroup, VerticalGroup, VerticalScroll
+from textual.containers import HorizontalGroup, VerticalGroup
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Label, Static
@@ -15,6 +15,7 @@ from eagle_chat.reply import Reply
 from eagle_chat.visible import visible
 from eagle_chat.widgets.choosing import MessageCursor
 from eagle_chat.widgets.folding_away import hide_above, show_all
+from eagle_chat.widgets.following_scroll import FollowingScroll
 from eagle_chat.widgets.streamed_text import StreamedText
 from eagle_chat.widgets.token_view import TokenView
 
@@ -90,8 +91,8 @@ class AssistantMessage(Message):
         """The text on screen, as Markdown source."""
         return self._text.source
 
-    def show(self, reply: Reply) -> None:
-        """Add what is new in `reply`; when it is over, show it once more as a whole with its numbers."""
+    def show(self, reply: Reply, room: int = 0) -> None:
+        """Add what is new in `reply`, with `room` for more; when it is over, all of it and its numbers."""
         text = reply.text
         if reply.over:
             self._reply = reply
@@ -100,7 +101,7 @@ class AssistantMessage(Message):
             self.set_class(reply.stopped, "-stopped")
             self.set_class(reply.problem is not None, "-failed")
         elif len(text) > self._written:
-            self._text.write(visible(text[self._written :]))
+            self._text.write(visible(text[self._written :]), room)
             self._written = len(text)
 
     def show_tokens(self, wanted: bool) -> TokenView | None:
@@ -130,7 +131,7 @@ def _last_line(reply: Reply) -> Content:
     return Content.assemble(*parts, reply.footer())
 
 
-class Transcript(VerticalScroll):
+class Transcript(FollowingScroll):
     """All messages, newest at the bottom and in view unless one scrolled up. Keys are for a chosen one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -173,6 +174,18 @@ class Transcript(VerticalScroll):
         self._newest = AssistantMessage()
         self._page.mount(self._newest)
         return self._newest
+
+    def write(self, reply: Reply) -> None:
+        """Show what is new in the reply that began last."""
+        message = self._newest
+        if message is None:
+            return
+        message.show(reply, self.room_below(message))
+        if reply.over:
+            self.settle()
+        else:
+            self.grown(message.text_widget)
+            self.lighten()
 
     def show_tokens(self, wanted: bool) -> TokenView | None:
         """Of all replies, who wrote what; the view of the newest one that has any."""
@@ -266,6 +279,7 @@ class Transcript(VerticalScroll):
 
     def on_resize(self) -> None:
         """Other widths, other heights: what is left out would keep the wrong place."""
+        super().on_resize()
         self.restore()
 
     def _prompts(self) -> list[UserMessage]:
