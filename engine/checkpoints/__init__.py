@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from engine.checkpoints import eagle2, eagle3, hydra, medusa
+from engine.checkpoints import eagle2, eagle3, hydra, medusa, speculators
 from engine.checkpoints.files import read_config, read_tensors
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
@@ -26,6 +26,8 @@ def load_draft_head(folder: Path, target: Target, target_name: str) -> AnyHead:
     """
     config = read_config(folder)
     tensors, file = read_tensors(folder)
+    if speculators.describes(config):
+        return speculators.load(tensors, config, file, target, target_name)
     layout = {"eagle2": eagle2, "eagle3": eagle3, "medusa": medusa, "hydra": hydra}[_recognise(tensors, file)]
     return layout.load(tensors, config, file, target, target_name)
 
@@ -43,6 +45,9 @@ def recognise_head(folder: Path) -> str:
 
     Raises as `load_draft_head` does, which still has to check whether it fits a target.
     """
+    config = read_config(folder)
+    if speculators.describes(config):
+        return speculators.method_of(config)
     return _recognise(*read_tensors(folder))
 
 

@@ -31,6 +31,10 @@ class Config:
         self.file = file
         self._fields = fields
 
+    def given(self) -> dict[str, object]:
+        """The fields that say something: neither null nor false, zero or empty."""
+        return {name: value for name, value in self._fields.items() if value}
+
     def table(self, name: str) -> dict[str, object]:
         """A JSON object; empty where it is absent or null."""
         value = self._fields.get(name) or {}

@@ -16,6 +16,7 @@ class HeadShape(LayerShape):
     """What the tensors do not tell about a head."""
 
     rope_theta: float
+    window: int | None = None  # positions back from its own that a pair sees, itself included; None for all
 
 
 class HeadLayer:
@@ -36,7 +37,10 @@ class HeadLayer:
                 gate_up=_fuse(tensors, f"{prefix}.mlp", ("gate_proj", "up_proj")),
                 down=_fuse(tensors, f"{prefix}.mlp", ("down_proj",)),
             ),
+            q_norm=tensors.pop(f"{prefix}.self_attn.q_norm.weight", None),
+            k_norm=tensors.pop(f"{prefix}.self_attn.k_norm.weight", None),
         )
+        self.window = shape.window
         self._seen, self._hidden = self.norm.new_zeros(()), self.norm.new_full((), -torch.inf)
         self.slab = Slab(1, shape, self.norm)
         self.rotary = RotaryTable(rotary_frequencies(shape, self.norm.device), self.norm)
@@ -60,6 +64,9 @@ class HeadLayer:
 
         `positions` [m] rotary positions; `visible` [m, T] bool: which of the cache's rows attend to which.
         """
+        if self.window is not None:  # what is drafted lies behind the text, and so always in the window
+            rows = torch.arange(visible.shape[1], device=visible.device)
+            visible = visible & (rows > positions[:, None] - self.window)
         bias = torch.where(visible, self._seen, self._hidden)
         cos, sin = self.rotary.rows(positions)
         attended = self.layer.attention(x, cos, sin, cache, 0, self.layer.group_bias(bias))
