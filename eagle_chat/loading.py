@@ -5,11 +5,13 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
+from eagle_chat.draft_vocabulary import load_network
 from eagle_chat.drafting import size_of
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
@@ -18,7 +20,7 @@ from eagle_chat.loading_drafters import Sizes, load_drafter, load_drafters
 from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.options import Options
-from eagle_chat.pairing import check_pairing
+from eagle_chat.pairing import check_base, check_pairing
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
@@ -76,7 +78,8 @@ def load_head(options: Options, head: WeightsLocation, target: Target) -> tuple[
     """Method and drafter of a head for a loaded target, its tree by `options`. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
         method = _method_of(head, None)
-        return method, load_drafter(options, method, head, target)
+        network, _ = load_network(replace(options, draft_vocab=None), head, target)
+        return method, load_drafter(options, method, network, target)
 
 
 def load_more(
@@ -85,7 +88,8 @@ def load_more(
     """Drafters of further weights for a loaded target. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
         sizes = Sizes(options, method, engine.target.device, by_cost=engine.costs is not None)
-        drafters = load_drafters(options, sizes, engine.target, head, progress)
+        network = load_network(replace(options, draft_vocab=None), head, engine.target)[0] if head else None
+        drafters = load_drafters(options, sizes, engine.target, network, progress)
     if engine.costs is not None:
         follow_costs(drafters.values(), engine.costs)
     return drafters
@@ -127,6 +131,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     remarks = [*check_pairing(options), *check_fit(options, place_on(device, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
+    if options.draft_vocab and not head:
+        raise UsageError(f"--draft-vocab has no use with --method {method}: leave one of them out")
     sized = sized and not given_size(options) and are_sized(method)
     if sized and options.method is None:
         method = fastest(method)
@@ -142,7 +148,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         size = sizes.of(method)
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
-    drafters = load_drafters(options, sizes, target, head, progress)
+    network, about = load_network(options, head, target) if head else (None, [])
+    drafters = load_drafters(options, sizes, target, network, progress)
     if CARDS[method].needs in (Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS):
         size, _ = size_of(drafters[method.value])  # of as many depths as there are heads
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -159,7 +166,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *remarks, *notes, *told),
+        notes=(*location.notes, *remarks, *notes, *about, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )
@@ -187,7 +194,7 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         return method, None, []
     head = find_head(options.head, options.model, needs.value, progress)
     if head:
-        return _method_of(head, method), head, list(head.notes)
+        return _method_of(head, method), head, [*head.notes, *check_base(options, head)]
     if method is not None:
         raise UsageError(
             f"no draft head is known for {options.model} and --method {method}: name one with --head, or use "

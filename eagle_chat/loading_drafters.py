@@ -10,7 +10,7 @@ from eagle_chat.events import Loading
 from eagle_chat.methods import CARDS, HEADS, TREE, Method, Needs, beside
 from eagle_chat.options import Options
 from eagle_chat.tree_sizes import TreeSize, largest_tree, tree_size
-from eagle_chat.weights import WeightsLocation, find_target
+from eagle_chat.weights import find_target
 
 if TYPE_CHECKING:
     import torch
@@ -49,15 +49,12 @@ def load_drafters(
     options: Options,
     sizes: Sizes,
     target: Target,
-    head: WeightsLocation | None,
+    network: AnyHead | None,
     progress: Callable[[Loading], None],
 ) -> dict[str, Drafter]:
     """By method id, all but plain decoding. Drafters of one head share it: they all follow the text."""
-    from engine import load_draft_head
-
     if not target.takes_trees:
         return {}
-    network = load_draft_head(head.folder, target, options.model) if head else None
     drafters: dict[str, Drafter] = {}
     for method in (sizes.method, *beside(sizes.method)):
         size = sizes.of(method)
@@ -73,12 +70,9 @@ def load_drafters(
     return drafters
 
 
-def load_drafter(options: Options, method: Method, head: WeightsLocation, target: Target) -> Drafter:
+def load_drafter(options: Options, method: Method, network: AnyHead, target: Target) -> Drafter:
     """The drafter of one head alone."""
-    from engine import load_draft_head
-
     sizes = Sizes(options, method, target.device, by_cost=False)
-    network = load_draft_head(head.folder, target, options.model)
     return drafter_of_head(method, network, sizes.of(method), sizes)
 
 
