@@ -8,7 +8,7 @@ from pathlib import Path
 from torch import Tensor
 
 from engine.checkpoints.files import Config
-from engine.drafters.head_layer import HeadShape
+from engine.drafters.head_layer import HeadShape, RopeScaling
 from engine.errors import CheckpointError
 from engine.target import Target
 
@@ -109,19 +109,33 @@ def head_shape(
             f"{file}: q_proj and k_proj have {rows[0]} and {rows[1]} rows, which does not fit the "
             f"{heads} heads and {kv_heads} kv heads of its config.json: fetch the head again"
         )
-    scaling, parameters = config.table("rope_scaling"), config.table("rope_parameters")
-    for table in (scaling, parameters):
-        if table.get("type", table.get("rope_type", "default")) != "default":
-            raise CheckpointError(f"{config.file}: rope_scaling {table} is not supported for draft heads")
-    base = parameters.get("rope_theta")
+    base = config.table("rope_parameters").get("rope_theta")
     return HeadShape(
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
         rms_norm_eps=config.number("rms_norm_eps", 1e-6),
         rope_theta=config.number("rope_theta", base if isinstance(base, int | float) else 10000.0),
+        rope_scaling=_rope_scaling(config),
         window=window,
     )
+
+
+def _rope_scaling(config: Config) -> RopeScaling | None:
+    """Of those kinds that do not depend on the length of the text; None without any."""
+    for name in ("rope_scaling", "rope_parameters"):
+        table, fields = config.table(name), config.section(name)
+        kind = table.get("rope_type", table.get("type", "default"))
+        if kind == "linear":
+            return RopeScaling(fields.number("factor", None))
+        if kind == "llama3":
+            names = ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+            factor, original, low, high = (fields.number(one, None) for one in names)
+            if low < high:
+                return RopeScaling(factor, original, low, high)
+        if kind != "default":
+            raise CheckpointError(f"{config.file}: {name} {table} is not supported for draft heads")
+    return None
 
 
 def layer_shapes(

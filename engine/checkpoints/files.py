@@ -62,8 +62,8 @@ class Config:
             raise CheckpointError(f"{self.file}: {name} should be a whole number, not {value!r}")
         return value
 
-    def number(self, name: str, default: float) -> float:
-        """A number above 0."""
+    def number(self, name: str, default: float | None) -> float:
+        """A number above 0. Without a default it must be there."""
         value = self._fields.get(name)
         value = default if value is None else value
         if not isinstance(value, int | float) or not value > 0:

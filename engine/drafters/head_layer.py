@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +13,25 @@ from engine.linear import Linear, fused
 
 
 @dataclass(frozen=True)
+class RopeScaling:
+    """Slower rotation, for longer texts than were trained on first.
+
+    With `original`, the length of those, frequencies that turn at least `high` times in it are left alone and
+    those that turn less than `low` times are slowed in full (Llama 3.1); without, all are.
+    """
+
+    factor: float
+    original: float | None = None
+    low: float = 1.0
+    high: float = 4.0
+
+
+@dataclass(frozen=True)
 class HeadShape(LayerShape):
     """What the tensors do not tell about a head."""
 
     rope_theta: float
+    rope_scaling: RopeScaling | None = None
     window: int | None = None  # positions back from its own that a pair sees, itself included; None for all
 
 
@@ -77,7 +93,14 @@ class HeadLayer:
 def rotary_frequencies(shape: HeadShape, device: torch.device) -> Tensor:
     """[head_dim / 2] radians a position."""
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float32, device=device) / shape.head_dim
-    return 1.0 / shape.rope_theta**exponents
+    frequencies, scaling = 1.0 / shape.rope_theta**exponents, shape.rope_scaling
+    if scaling is None:
+        return frequencies
+    if scaling.original is None:
+        return frequencies / scaling.factor
+    turns = scaling.original * frequencies / (2 * math.pi)
+    kept = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)  # share that is not slowed
+    return frequencies * (kept + (1 - kept) / scaling.factor)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

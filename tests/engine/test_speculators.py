@@ -21,6 +21,7 @@ from tests.engine.tiny import HIDDEN, make_model, write_head, write_layout
 from tests.engine.tiny_eagle3 import LAYERS, TAPS_FIELD, write_eagle3
 from tests.engine.tiny_speculators import (
     LATER,
+    LLAMA3,
     eagle_config,
     eagle_tensors,
     later_tensors,
@@ -161,6 +162,23 @@ def test_norms(model: PreTrainedModel, tmp_path: Path, name: str) -> None:
     found, _, scores = run(head)
     torch.testing.assert_close(found, output, rtol=1e-4, atol=1e-4)
     torch.testing.assert_close(scores[: len(TOKENS)], logits, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "scaling", [{"rope_type": "linear", "factor": 4.0}, LLAMA3], ids=["linear", "llama3"]
+)
+@pytest.mark.parametrize("place", ["rope_scaling", "rope_parameters"])
+def test_scaled_rotation(
+    model: PreTrainedModel, tmp_path: Path, scaling: dict[str, object], place: str
+) -> None:
+    """Frequencies that are not those of the trainer, which takes transformers' own."""
+    given = {**scaling, "rope_theta": 500000.0}
+    layer = {place: given, "rope_theta": 500000.0} if place == "rope_scaling" else {place: given}
+    head = load(write_later(tmp_path, "llama3", model, transformer_layer_config=layer), model)
+    config = LlamaConfig(hidden_size=HIDDEN, num_attention_heads=4, head_dim=8, rope_parameters=given)
+    expected = LlamaRotaryEmbedding(config)
+    assert expected.attention_scaling == 1
+    torch.testing.assert_close(head.layer.rotary.frequencies, expected.inv_freq)
 
 
 def test_a_sliding_window(model: PreTrainedModel, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from tests.engine.tiny_eagle3 import LAYERS
 from tests.engine.tiny_speculators import (
     BASE,
     LATER,
+    LLAMA3,
     eagle_config,
     eagle_tensors,
     later_tensors,
@@ -109,7 +110,15 @@ BAD_FIELDS: dict[str, tuple[dict[str, object], list[str]]] = {
     "another family": ({"model_type": "gemma"}, ["transformer_layer_config.model_type 'gemma'"]),
     "part of a rotation": ({"partial_rotary_factor": 0.5}, ["partial_rotary_factor 0.5"]),
     "a scale of the logits": ({"logit_scale": 2.0}, ["transformer_layer_config.logit_scale 2.0"]),
-    "scaled rope": ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["rope_scaling", "llama3"]),
+    "rope by length": (
+        {"rope_scaling": {"rope_type": "dynamic", "factor": 8.0}},
+        ["rope_scaling", "dynamic"],
+    ),
+    "rope of no size": ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0}}, ["original_max_position"]),
+    "rope the wrong way round": (
+        {"rope_scaling": {**LLAMA3, "low_freq_factor": 4.0}},
+        ["rope_scaling", "not supported"],
+    ),
     "chunks": ({"layer_types": ["chunked_attention"]}, ["layer_types", "chunked_attention"]),
     "a window of no size": ({"layer_types": ["sliding_attention"]}, ["sliding_window", "whole number"]),
     "another vocabulary": ({"vocab_size": 32000}, ["vocabulary of 32000", "tiny-llama has 97"]),

@@ -23,6 +23,14 @@ LATER = {
 }
 """What the trainer of the layout sets by default."""
 
+LLAMA3 = {
+    "rope_type": "llama3",
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 512,
+}
+
 
 def speculators_config(kind: str, config: Mapping[str, object], **fields: object) -> dict[str, object]:
     """A published head's config.json as that layout has it, with further `fields`."""
