@@ -41,7 +41,7 @@ def load(
     _check_kind(tensors, file, naming.layer)
     tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
     offsets = tensors.pop("d2t", None)
-    check_names(tensors, _required(config, naming), {EMBEDDING}, "an EAGLE-3", file)
+    check_names(tensors, _required(config, naming), {EMBEDDING, *naming.optional}, "an EAGLE-3", file)
     hidden = len(tensors["fc.weight"])
     width = config.count("target_hidden_size", hidden)
     check_hidden_size(width, file, target, target_name)
@@ -69,7 +69,7 @@ def load(
 
 
 def _check_kind(tensors: dict[str, Tensor], file: Path, layer: str) -> None:
-    """Relatives of the layout would fail on a puzzling name."""
+    """Relatives of the layout, which would fail on a puzzling name."""
     if not any(name.startswith(f"{layer}.") for name in tensors):
         names = ", ".join(sorted(tensors)[:4])
         raise CheckpointError(

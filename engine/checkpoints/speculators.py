@@ -22,6 +22,8 @@ TYPE = "speculators_model_type"
 SPECULATORS = "speculators_config"
 LAYER = "transformer_layer_config"
 METHODS = {"eagle": "eagle2", "eagle3": "eagle3"}  # by type
+# EAGLE-1's `layernorms` is not known: under one name of a tensor, the library norms what leaves the fusion,
+# and the trainer of such heads what goes into it.
 OF_A_HEAD = {
     "eagle": {"fusion_bias"},
     "eagle3": {
@@ -135,7 +137,7 @@ def _kind(config: Config) -> str:
 
 
 def _check_fields(config: Config) -> None:
-    """Every field that says something is one that is read here, or one that says nothing of the network."""
+    """Every field that is set is read here, or says nothing of the network."""
     kind, layer = _kind(config), config.section(LAYER)
     known = OF_A_HEAD[kind] | SAYS_NOTHING | {TYPE, SPECULATORS, LAYER, "model_type"}
     for name, value in config.given().items():
