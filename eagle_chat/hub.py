@@ -9,7 +9,7 @@ from eagle_chat.events import Loading
 from eagle_chat.failures import causes, disk_full, is_disk_full
 from eagle_chat.fingerprint import weight_files
 
-FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors"]
+FILES = ["*.json", "*.jinja", "*.model", "*.txt", "*.safetensors", "freq_*.pt"]
 OLDER = ["*.bin", "*_lm_head.pt"]  # fetched where there is nothing else
 # Other formats of the same weights and what a trainer left behind; folders hold exports (onnx/, original/).
 UNWANTED = ["*/*", "consolidated*", "training_args.bin", "optimizer.bin", "scheduler.bin"]

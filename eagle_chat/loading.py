@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.base_models import check_chats
 from eagle_chat.catalogue import best_method, chat_template
 from eagle_chat.choices import Choices
 from eagle_chat.draft_models import find_draft_model
+from eagle_chat.draft_vocabulary import load_network
 from eagle_chat.drafting import size_of
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
@@ -20,12 +22,13 @@ from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
-from eagle_chat.pairing import check_pairing
+from eagle_chat.pairing import check_base, check_pairing
 from eagle_chat.spreading import spread_over
 from eagle_chat.tree_sizes import follow_costs, given_size, size_by_cost
 from eagle_chat.weights import WeightsLocation, find_head, find_target
 
 if TYPE_CHECKING:
+    from eagle_chat.loading_drafters import AnyHead
     from eagle_chat.session import ChatSession
     from eagle_chat.text import Prompts
     from engine import Drafter, Engine, GenerationSettings, StockTarget, Target
@@ -79,7 +82,8 @@ def load_head(options: Options, head: WeightsLocation, target: Target) -> tuple[
     """Method and drafter of a head for a loaded target, its tree by `options`. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
         method = _method_of(head, None)
-        return method, load_drafter(options, method, head, target)
+        network, _ = load_network(replace(options, draft_vocab=None), head, target)
+        return method, load_drafter(options, method, network, target)
 
 
 def load_more(
@@ -88,7 +92,8 @@ def load_more(
     """Drafters of further weights for a loaded target. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
         sizes = Sizes(options, method, engine.target.device, by_cost=engine.costs is not None)
-        drafters = load_drafters(options, sizes, engine.target, head, progress)
+        network, _ = _network(replace(options, draft_vocab=None), method, head, engine.target)
+        drafters = load_drafters(options, sizes, engine.target, head, network, progress)
     if engine.costs is not None:
         follow_costs(drafters.values(), engine.costs)
     return drafters
@@ -98,6 +103,15 @@ def kind_of_head(options: Options, head: WeightsLocation, asked: Method | None =
     """The method that it was made for, which must be the one asked for. Raises as `load_session`."""
     with _engine_errors_as_ours(options):
         return _method_of(head, asked)
+
+
+def _network(
+    options: Options, method: Method, head: WeightsLocation | None, target: Target
+) -> tuple[AnyHead | None, list[str]]:
+    """The draft network of a session, and what to tell about it; none where it drafts with a small model."""
+    if head is None or CARDS[method].needs is Needs.DRAFT_MODEL:
+        return None, []
+    return load_network(options, head, target)
 
 
 @contextmanager
@@ -131,6 +145,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     remarks = [*check_pairing(options), *check_fit(options, place_on(devices, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
+    if options.draft_vocab and (head is None or CARDS[method].needs is Needs.DRAFT_MODEL):
+        raise UsageError(f"--draft-vocab has no use with --method {method}: leave one of them out")
     sized = sized and not given_size(options) and are_sized(method)
     if sized and options.method is None:
         method = fastest(method)
@@ -147,7 +163,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         size = sizes.of(method)
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
     keep_freed_memory()  # what loading freed is given back first
-    drafters = load_drafters(options, sizes, target, head, progress)
+    network, about = _network(options, method, head, target)
+    drafters = load_drafters(options, sizes, target, head, network, progress)
     if CARDS[method].needs in (Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS):
         size, _ = size_of(drafters[method.value])  # of as many depths as there are heads
     settings = _settings(options, stop_ids(prompts, target.model.generation_config.eos_token_id))
@@ -164,7 +181,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *remarks, *spread.notes, *notes, *told),
+        notes=(*location.notes, *remarks, *spread.notes, *notes, *about, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )
@@ -196,7 +213,7 @@ def _pick_method(options: Options, progress: Progress) -> tuple[Method, WeightsL
         return method, None, []
     head = find_head(options.head, options.model, needs.value, progress)
     if head:
-        return _method_of(head, method), head, list(head.notes)
+        return _method_of(head, method), head, [*head.notes, *check_base(options, head)]
     if method is not None:
         raise UsageError(
             f"no draft head is known for {options.model} and --method {method}: name one with --head, or use "

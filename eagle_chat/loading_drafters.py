@@ -51,15 +51,12 @@ def load_drafters(
     sizes: Sizes,
     target: Target,
     head: WeightsLocation | None,
+    network: AnyHead | None,
     progress: Callable[[Loading], None],
 ) -> dict[str, Drafter]:
     """By method id, all but plain decoding. Drafters of one head share it: they all follow the text."""
-    from engine import load_draft_head
-
     if not target.takes_trees:
         return {}
-    small = CARDS[sizes.method].needs is Needs.DRAFT_MODEL
-    network = load_draft_head(head.folder, target, options.model) if head and not small else None
     drafters: dict[str, Drafter] = {}
     for method in (sizes.method, *beside(sizes.method)):
         size = sizes.of(method)
@@ -76,12 +73,9 @@ def load_drafters(
     return drafters
 
 
-def load_drafter(options: Options, method: Method, head: WeightsLocation, target: Target) -> Drafter:
+def load_drafter(options: Options, method: Method, network: AnyHead, target: Target) -> Drafter:
     """The drafter of one head alone."""
-    from engine import load_draft_head
-
     sizes = Sizes(options, method, target.device, by_cost=False)
-    network = load_draft_head(head.folder, target, options.model)
     return drafter_of_head(method, network, sizes.of(method), sizes)
 
 

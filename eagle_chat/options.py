@@ -20,6 +20,7 @@ MODEL = "The model and its draft head"
 DECODING = "Decoding"
 TREE = "Draft tree"
 SERVER = "A server that runs the model"
+DRAFT_VOCAB = "Tokens a head may propose: a file of ids (FR-Spec's freq_32768.pt), the N first of it, or all."
 
 
 class Dtype(StrEnum):
@@ -115,6 +116,10 @@ class Options:
             help="Draft head or draft model: alias, hub id or folder. Default: the model's own.",
             rich_help_panel=MODEL,
         ),
+    ] = None
+    draft_vocab: Annotated[
+        str | None,
+        typer.Option(metavar="FILE[:N]|all", help=DRAFT_VOCAB, rich_help_panel=MODEL),
     ] = None
     method: Annotated[
         Method | None,

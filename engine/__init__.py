@@ -18,12 +18,15 @@ beam. p is the target's probability, q the drafter's.
 """
 
 from engine.checkpoints import load_draft_head, load_eagle_head, recognise_head, shares_embedding
+from engine.checkpoints.token_ids import read_token_ids
 from engine.costs import Costs, measure_costs
 from engine.drafters import Drafter, NoDrafter
 from engine.drafters.ablation import Ablation
 from engine.drafters.calibration import Calibration
 from engine.drafters.eagle import CHAIN, PUBLISHED, Eagle
 from engine.drafters.eagle2 import Eagle2, check_tree_size
+from engine.drafters.eagle3_head import Eagle3Head
+from engine.drafters.eagle_head import EagleHead
 from engine.drafters.grafted import Grafted
 from engine.drafters.hydra import Hydra, HydraHeads
 from engine.drafters.lookahead import Lookahead
@@ -31,6 +34,7 @@ from engine.drafters.lookup import PromptLookup
 from engine.drafters.medusa import MEDUSA_TREE, Medusa, MedusaHeads, medusa_tree
 from engine.drafters.model import DraftModel, SampledDraftModel
 from engine.drafters.sizing import TreeSizing
+from engine.drafters.trimmed import trimmed
 from engine.errors import (
     CheckpointError,
     CorruptFileError,
@@ -65,6 +69,8 @@ __all__ = [
     "Drafter",
     "Eagle",
     "Eagle2",
+    "Eagle3Head",
+    "EagleHead",
     "Engine",
     "EngineError",
     "GenerationSettings",
@@ -106,6 +112,8 @@ __all__ = [
     "pick_dtype",
     "pick_threads",
     "quantized_share",
+    "read_token_ids",
     "recognise_head",
     "shares_embedding",
+    "trimmed",
 ]

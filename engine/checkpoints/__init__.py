@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from torch import Tensor
 
-from engine.checkpoints import draft_model, eagle2, eagle3, hydra, medusa
+from engine.checkpoints import draft_model, eagle2, eagle3, hydra, medusa, speculators
 from engine.checkpoints.draft_model import shares_embedding
 from engine.checkpoints.files import read_config, read_tensors
 from engine.drafters.eagle3_head import Eagle3Head
@@ -34,6 +34,8 @@ def load_draft_head(folder: Path, target: Target, target_name: str) -> AnyHead:
     """
     config = read_config(folder)
     tensors, file = read_tensors(folder)
+    if speculators.describes(config):
+        return speculators.load(tensors, config, file, target, target_name)
     loaded: AnyHead = LAYOUTS[_recognise(tensors, file)].load(tensors, config, file, target, target_name)
     return loaded
 
@@ -51,6 +53,9 @@ def recognise_head(folder: Path) -> str:
 
     Raises as `load_draft_head` does, which still has to check whether it fits a target.
     """
+    config = read_config(folder)
+    if speculators.describes(config):
+        return speculators.method_of(config)
     return _recognise(*read_tensors(folder))
 
 

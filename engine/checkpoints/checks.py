@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch import Tensor
 
 from engine.checkpoints.files import Config
-from engine.drafters.head_layer import HeadShape
+from engine.drafters.head_layer import HeadShape, RopeScaling
 from engine.errors import CheckpointError
 from engine.target import Target
+
+
+@dataclass(frozen=True)
+class Naming:
+    """What a layout calls the parts of an EAGLE head, and what it has beside those that all have."""
+
+    layer: str  # the decoder layer
+    fc: str = "fc"
+    required: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    window: int | None = None  # as `HeadShape` has it
+
+    def as_in(self, other: Naming, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+        """The tensors under the names of another layout."""
+        return {self._name_in(other, name): tensor for name, tensor in tensors.items()}
+
+    def _name_in(self, other: Naming, name: str) -> str:
+        for old, new in ((self.layer, other.layer), (self.fc, other.fc)):
+            if name.startswith(f"{old}."):
+                return new + name.removeprefix(old)
+        return name
 
 
 def check_hidden_size(hidden: int, file: Path, target: Target, target_name: str) -> None:
@@ -74,7 +96,9 @@ def check_shapes(tensors: dict[str, Tensor], expected: dict[str, list[int]], fil
             raise CheckpointError(f"{file}: tensor {name} is {list(tensor.shape)}, expected {expected[name]}")
 
 
-def head_shape(config: Config, tensors: dict[str, Tensor], prefix: str, file: Path) -> HeadShape:
+def head_shape(
+    config: Config, tensors: dict[str, Tensor], prefix: str, file: Path, window: int | None = None
+) -> HeadShape:
     """Head counts from config.json, the head dimension from there or the tensors of the layer `prefix`."""
     heads = config.count("num_attention_heads", None)
     kv_heads = config.count("num_key_value_heads", heads)
@@ -85,35 +109,53 @@ def head_shape(config: Config, tensors: dict[str, Tensor], prefix: str, file: Pa
             f"{file}: q_proj and k_proj have {rows[0]} and {rows[1]} rows, which does not fit the "
             f"{heads} heads and {kv_heads} kv heads of its config.json: fetch the head again"
         )
-    scaling, parameters = config.table("rope_scaling"), config.table("rope_parameters")
-    for table in (scaling, parameters):
-        if table.get("type", table.get("rope_type", "default")) != "default":
-            raise CheckpointError(f"{config.file}: rope_scaling {table} is not supported for draft heads")
-    base = parameters.get("rope_theta")
+    base = config.table("rope_parameters").get("rope_theta")
     return HeadShape(
         heads=heads,
         kv_heads=kv_heads,
         head_dim=head_dim,
         rms_norm_eps=config.number("rms_norm_eps", 1e-6),
         rope_theta=config.number("rope_theta", base if isinstance(base, int | float) else 10000.0),
+        rope_scaling=_rope_scaling(config),
+        window=window,
     )
+
+
+def _rope_scaling(config: Config) -> RopeScaling | None:
+    """Of those kinds that do not depend on the length of the text; None without any."""
+    for name in ("rope_scaling", "rope_parameters"):
+        table, fields = config.table(name), config.section(name)
+        kind = table.get("rope_type", table.get("type", "default"))
+        if kind == "linear":
+            return RopeScaling(fields.number("factor", None))
+        if kind == "llama3":
+            names = ("factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor")
+            factor, original, low, high = (fields.number(one, None) for one in names)
+            if low < high:
+                return RopeScaling(factor, original, low, high)
+        if kind != "default":
+            raise CheckpointError(f"{config.file}: {name} {table} is not supported for draft heads")
+    return None
 
 
 def layer_shapes(
     shape: HeadShape, prefix: str, *, inputs: int, hidden: int, inner: int
 ) -> dict[str, list[int]]:
-    """The weights of the decoder layer `prefix` whose q, k and v read `inputs` values."""
+    """Whatever the decoder layer `prefix` may have, whose q, k and v read `inputs` values."""
     q, kv = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim
-    return {
-        f"{prefix}.self_attn.q_proj.weight": [q, inputs],
-        f"{prefix}.self_attn.k_proj.weight": [kv, inputs],
-        f"{prefix}.self_attn.v_proj.weight": [kv, inputs],
-        f"{prefix}.self_attn.o_proj.weight": [hidden, q],
-        f"{prefix}.mlp.gate_proj.weight": [inner, hidden],
-        f"{prefix}.mlp.up_proj.weight": [inner, hidden],
-        f"{prefix}.mlp.down_proj.weight": [hidden, inner],
-        f"{prefix}.post_attention_layernorm.weight": [hidden],
+    products = {
+        f"{prefix}.self_attn.q_proj": [q, inputs],
+        f"{prefix}.self_attn.k_proj": [kv, inputs],
+        f"{prefix}.self_attn.v_proj": [kv, inputs],
+        f"{prefix}.self_attn.o_proj": [hidden, q],
+        f"{prefix}.mlp.gate_proj": [inner, hidden],
+        f"{prefix}.mlp.up_proj": [inner, hidden],
+        f"{prefix}.mlp.down_proj": [hidden, inner],
     }
+    norms = {f"{prefix}.self_attn.{letter}_norm.weight": [shape.head_dim] for letter in "qk"}
+    biases = {f"{name}.bias": rows for name, (*rows, _) in products.items()}
+    weights = {f"{name}.weight": size for name, size in products.items()}
+    return weights | biases | norms | {f"{prefix}.post_attention_layernorm.weight": [hidden]}
 
 
 def layer_names(prefix: str) -> set[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from torch import Tensor
 
 from engine.checkpoints.checks import (
+    Naming,
     check_hidden_size,
     check_names,
     check_shapes,
@@ -18,44 +19,46 @@ from engine.checkpoints.checks import (
 )
 from engine.checkpoints.files import Config
 from engine.drafters.eagle_head import EagleHead
-from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
 from engine.target import Target
 
-LAYER = "layers.0"
-NAMES = {"fc.weight", *layer_names(LAYER)}
-# These may be there, by what the file holds and not by its config.
-BIASES = {"fc.bias", *(f"{LAYER}.self_attn.{p}_proj.bias" for p in "qkv")}
+# Biases may be there, by what the file holds and not by its config.
+PUBLISHED = Naming(
+    "layers.0",
+    optional=frozenset({"fc.bias", *(f"layers.0.self_attn.{letter}_proj.bias" for letter in "qkv")}),
+)
 
 
 def load(
-    tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
+    tensors: dict[str, Tensor],
+    config: Config,
+    file: Path,
+    target: Target,
+    target_name: str,
+    naming: Naming = PUBLISHED,
 ) -> EagleHead:
     """The head, if it is whole and fits `target`."""
-    hidden, pairs = tensors["fc.weight"].shape
+    fc = f"{naming.fc}.weight"
+    hidden, pairs = tensors[fc].shape
     check_hidden_size(hidden, file, target, target_name)
     if pairs != 2 * hidden:
         raise CheckpointError(
-            f"{file}: fc.weight is [{hidden}, {pairs}], an EAGLE-1/2 head has [{hidden}, {2 * hidden}]"
+            f"{file}: {fc} is [{hidden}, {pairs}], an EAGLE-1/2 head has [{hidden}, {2 * hidden}]"
         )
     share_embedding(tensors, config, file, target, target_name)
     draft_vocab = draft_vocabulary(tensors.pop("draft_vocab", None), target, file)
-    check_names(tensors, NAMES, BIASES, "an EAGLE-1/2", file)
-    shape = head_shape(config, tensors, LAYER, file)
-    check_shapes(tensors, _shapes(tensors, shape), file)
+    required = {fc, *layer_names(naming.layer), *naming.required}
+    check_names(tensors, required, {*naming.optional}, "an EAGLE-1/2", file)
+    shape = head_shape(config, tensors, naming.layer, file, naming.window)
+    inner = len(tensors[f"{naming.layer}.mlp.gate_proj.weight"])
+    shapes = layer_shapes(shape, naming.layer, inputs=hidden, hidden=hidden, inner=inner)
+    check_shapes(tensors, shapes | {fc: [hidden, 2 * hidden], f"{naming.fc}.bias": [hidden]}, file)
     weight = target.lm_head.weight
+    tensors = {name: tensor.to(weight.device, weight.dtype) for name, tensor in tensors.items()}
     return EagleHead(
         shape,
-        {name: tensor.to(weight.device, weight.dtype) for name, tensor in tensors.items()},
+        naming.as_in(PUBLISHED, tensors),
         target.embedding,
         target.lm_head,
         None if draft_vocab is None else draft_vocab.to(weight.device),
     )
-
-
-def _shapes(tensors: dict[str, Tensor], shape: HeadShape) -> dict[str, list[int]]:
-    hidden, inner = len(tensors["fc.weight"]), len(tensors[f"{LAYER}.mlp.gate_proj.weight"])
-    layer = layer_shapes(shape, LAYER, inputs=hidden, hidden=hidden, inner=inner)
-    q, k, v = ([layer[f"{LAYER}.self_attn.{p}_proj.weight"][0]] for p in "qkv")
-    biases = {f"{LAYER}.self_attn.{p}_proj.bias": rows for p, rows in zip("qkv", (q, k, v), strict=True)}
-    return {"fc.weight": [hidden, 2 * hidden], "fc.bias": [hidden]} | layer | biases

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from engine.checkpoints.checks import (
+    Naming,
     check_hidden_size,
     check_names,
     check_shapes,
@@ -17,46 +18,44 @@ from engine.checkpoints.checks import (
     share_embedding,
 )
 from engine.checkpoints.files import Config
-from engine.drafters.eagle3_head import Eagle3Head
+from engine.drafters.eagle3_head import Eagle3Head, Norms
 from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
 from engine.target import Target
 
-LAYER = "midlayer"
-NAMES = {
-    "fc.weight",
-    "norm.weight",
-    "lm_head.weight",
-    f"{LAYER}.hidden_norm.weight",
-    f"{LAYER}.input_layernorm.weight",
-    *layer_names(LAYER),
-}
+PUBLISHED = Naming("midlayer")
 EMBEDDING = "embed_tokens.weight"
 TAPS = "eagle_aux_hidden_state_layer_ids"
+THREE = range(3)  # states that a head reads whose config does not say which
 
 
 def load(
-    tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
+    tensors: dict[str, Tensor],
+    config: Config,
+    file: Path,
+    target: Target,
+    target_name: str,
+    naming: Naming = PUBLISHED,
 ) -> Eagle3Head:
     """The head, if it is whole and fits `target`."""
-    _check_kind(tensors, config, file)
+    _check_kind(tensors, file, naming.layer)
     tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
     offsets = tensors.pop("d2t", None)
-    check_names(tensors, NAMES, {EMBEDDING}, "an EAGLE-3", file)
+    check_names(tensors, _required(config, naming), {EMBEDDING, *naming.optional}, "an EAGLE-3", file)
     hidden = len(tensors["fc.weight"])
     width = config.count("target_hidden_size", hidden)
     check_hidden_size(width, file, target, target_name)
-    if width == hidden:
+    if width == hidden and not config.flag("embed_requires_grad"):
         share_embedding(tensors, config, file, target, target_name)
     elif EMBEDDING not in tensors:
         raise CheckpointError(
             f"{file}: tensor {EMBEDDING} is missing, which a head of width {hidden} for a target of width "
-            f"{width} needs: fetch the head again"
+            f"{width}, or one whose embedding was trained, needs: fetch the head again"
         )
     draft_vocab = _target_ids(offsets, len(tensors["lm_head.weight"]), file, target)
     taps = _taps(config, target, target_name)
-    shape = head_shape(config, tensors, LAYER, file)
-    expected = _shapes(tensors, shape, fused=len(taps) * width)
+    shape = head_shape(config, tensors, naming.layer, file, naming.window)
+    expected = _shapes(tensors, shape, naming.layer, taps=len(taps), width=width)
     expected[EMBEDDING] = [target.embedding.weight.shape[0], hidden]
     check_shapes(tensors, expected, file)
     weight = target.lm_head.weight
@@ -64,19 +63,30 @@ def load(
     own = tensors.pop(EMBEDDING, None)
     embedding = target.embedding if own is None else nn.Embedding.from_pretrained(own)
     draft_vocab = None if draft_vocab is None else draft_vocab.to(weight.device)
-    return Eagle3Head(shape, tensors, embedding, draft_vocab, taps, target.vocabulary)
+    norms = Norms(config.flag("norm_before_residual"), config.flag("norm_output"))
+    tensors = naming.as_in(PUBLISHED, tensors)
+    return Eagle3Head(shape, tensors, embedding, draft_vocab, taps, target.vocabulary, norms)
 
 
-def _check_kind(tensors: dict[str, Tensor], config: Config, file: Path) -> None:
-    """Relatives of the published layout, which would load and guess badly, or fail on a puzzling name."""
-    if not any(name.startswith(f"{LAYER}.") for name in tensors):
+def _check_kind(tensors: dict[str, Tensor], file: Path, layer: str) -> None:
+    """Relatives of the layout, which would fail on a puzzling name."""
+    if not any(name.startswith(f"{layer}.") for name in tensors):
         names = ", ".join(sorted(tensors)[:4])
         raise CheckpointError(
-            f"{file} is an EAGLE-3 head of another layout, which is not supported: {LAYER}.* expected, "
+            f"{file} is an EAGLE-3 head of another layout, which is not supported: {layer}.* expected, "
             f"{names}, … found"
         )
-    if config.flag("norm_before_residual"):
-        raise CheckpointError(f"{config.file}: norm_before_residual is not supported for draft heads")
+
+
+def _required(config: Config, naming: Naming) -> set[str]:
+    """Every tensor but the embedding; some trainers norm what goes into `fc`, and say so."""
+    names = {"fc.weight", "norm.weight", "lm_head.weight", *layer_names(naming.layer), *naming.required}
+    names |= {f"{naming.layer}.{norm}.weight" for norm in ("hidden_norm", "input_layernorm")}
+    if config.flag("norm_before_fc"):
+        names.add("input_norm.weight")
+    if config.flag("fc_norm"):
+        names |= {f"fc_norm.{tap}.weight" for tap in range(len(_given_taps(config) or THREE))}
+    return names
 
 
 def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: Target) -> Tensor | None:
@@ -98,6 +108,10 @@ def _target_ids(offsets: Tensor | None, drafted: int, file: Path, target: Target
     )
 
 
+def _given_taps(config: Config) -> list[int] | None:
+    return config.indices(TAPS) or config.section("eagle_config").indices(TAPS)
+
+
 def _taps(config: Config, target: Target, target_name: str) -> tuple[int, ...]:
     """The residual streams that `fc` joins, each taken before a decoder layer: entries of hidden_states.
 
@@ -105,8 +119,7 @@ def _taps(config: Config, target: Target, target_name: str) -> tuple[int, ...]:
     the layers they come out of; lists of the latter kind start at 1, by which sglang knows them too
     (sgl-project/sglang#25454).
     """
-    layers = target.layers
-    given = config.indices(TAPS) or config.section("eagle_config").indices(TAPS)
+    layers, given = target.layers, _given_taps(config)
     taps = given or [2, layers // 2, layers - 3]
     if given and given[0] == 1:
         taps = [layer + 1 for layer in given]
@@ -118,13 +131,18 @@ def _taps(config: Config, target: Target, target_name: str) -> tuple[int, ...]:
     return tuple(taps)
 
 
-def _shapes(tensors: dict[str, Tensor], shape: HeadShape, fused: int) -> dict[str, list[int]]:
+def _shapes(
+    tensors: dict[str, Tensor], shape: HeadShape, layer: str, *, taps: int, width: int
+) -> dict[str, list[int]]:
+    """Of a head that reads `taps` states of `width` values."""
     hidden, drafted = len(tensors["fc.weight"]), len(tensors["lm_head.weight"])
-    inner = len(tensors[f"{LAYER}.mlp.gate_proj.weight"])
+    inner = len(tensors[f"{layer}.mlp.gate_proj.weight"])
     return {
-        "fc.weight": [hidden, fused],
+        "fc.weight": [hidden, taps * width],
         "norm.weight": [hidden],
         "lm_head.weight": [drafted, hidden],
-        f"{LAYER}.hidden_norm.weight": [hidden],
-        f"{LAYER}.input_layernorm.weight": [hidden],
-    } | layer_shapes(shape, LAYER, inputs=2 * hidden, hidden=hidden, inner=inner)
+        "input_norm.weight": [taps * width],
+        **{f"fc_norm.{tap}.weight": [width] for tap in range(taps)},
+        f"{layer}.hidden_norm.weight": [hidden],
+        f"{layer}.input_layernorm.weight": [hidden],
+    } | layer_shapes(shape, layer, inputs=2 * hidden, hidden=hidden, inner=inner)

@@ -31,6 +31,10 @@ class Config:
         self.file = file
         self._fields = fields
 
+    def given(self) -> dict[str, object]:
+        """The fields that say something: neither null nor false, zero or empty."""
+        return {name: value for name, value in self._fields.items() if value}
+
     def table(self, name: str) -> dict[str, object]:
         """A JSON object; empty where it is absent or null."""
         value = self._fields.get(name) or {}
@@ -58,8 +62,8 @@ class Config:
             raise CheckpointError(f"{self.file}: {name} should be a whole number, not {value!r}")
         return value
 
-    def number(self, name: str, default: float) -> float:
-        """A number above 0."""
+    def number(self, name: str, default: float | None) -> float:
+        """A number above 0. Without a default it must be there."""
         value = self._fields.get(name)
         value = default if value is None else value
         if not isinstance(value, int | float) or not value > 0:

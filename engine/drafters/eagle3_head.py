@@ -8,6 +8,8 @@ norm, an LM head and a vocabulary of its own.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor, nn
 
@@ -16,15 +18,24 @@ from engine.layer import Cache, rms_norm
 from engine.linear import Linear
 
 
+@dataclass(frozen=True)
+class Norms:
+    """What later trainers norm that the paper's heads do not."""
+
+    residual: bool = False  # attention is added to the normed hidden state, not to what went in
+    output: bool = False  # the head's own output goes back in normed
+
+
 class Eagle3Head:
     """The network with its own KV cache and LM head.
 
     It takes `tensors`, which carry their published names, over. `embedding` [V, H] is the target's, or the
     head's own where their widths differ. `draft_vocab` [D] holds the target id of each row of the LM head;
-    None where they are the same. `taps` say which hidden states of the target were fused, low to high.
+    None where they are the same. `taps` say which hidden states of the target were fused, low to high. Those
+    are normed before, joined or one by one, where there are tensors for it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what it is made of, and how
         self,
         shape: HeadShape,
         tensors: dict[str, Tensor],
@@ -32,16 +43,21 @@ class Eagle3Head:
         draft_vocab: Tensor | None,
         taps: tuple[int, ...],
         target_vocabulary: int,
+        norms: Norms = Norms(),
     ) -> None:
         self.eps = shape.rms_norm_eps
         self.embedding = embedding
         self.draft_vocab = draft_vocab
         self.target_vocabulary = target_vocabulary
         self.taps = taps
+        self.norms = norms
         self.layer = HeadLayer(shape, tensors, "midlayer")
         self.embedding_norm = tensors.pop("midlayer.input_layernorm.weight")  # [H], as the next two
         self.hidden_norm = tensors.pop("midlayer.hidden_norm.weight")
         self.output_norm = tensors.pop("norm.weight")
+        self.joined_norm = tensors.pop("input_norm.weight", None)  # [F]
+        tap_norms = (tensors.pop(f"fc_norm.{tap}.weight", None) for tap in range(len(taps)))
+        self.tap_norms = [norm for norm in tap_norms if norm is not None]  # F / taps each, or none at all
         fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
         self.fc = Linear(fc)
@@ -54,7 +70,13 @@ class Eagle3Head:
 
     def fuse(self, features: Tensor) -> Tensor:
         """What `forward` reads, [m, H], of the target's features [m, F], one hidden state per tap."""
-        return self.fc(features.to(self.dtype))
+        features = features.to(self.dtype)
+        if self.joined_norm is not None:
+            features = rms_norm(features, self.joined_norm, self.eps)
+        if self.tap_norms:
+            states = zip(features.chunk(len(self.taps), dim=-1), self.tap_norms, strict=True)
+            features = torch.cat([rms_norm(state, norm, self.eps) for state, norm in states], dim=-1)
+        return self.fc(features)
 
     def forward(
         self, tokens: Tensor, features: Tensor, positions: Tensor, cache: Cache, visible: Tensor
@@ -62,12 +84,17 @@ class Eagle3Head:
         """One pass over m pairs, [m, H]; their keys and values go to the cache.
 
         `tokens` [m], `features` [m, H] fused or drafted, `positions` [m] rotary positions; `visible` [m, T]
-        bool: which of the cache's rows they attend to. The output is not normed: it is the next feature.
+        bool: which of the cache's rows they attend to. The output is the next feature.
         """
         embedded = rms_norm(self.embedding(tokens).to(self.dtype), self.embedding_norm, self.eps)
-        pairs = torch.cat((embedded, rms_norm(features, self.hidden_norm, self.eps)), dim=-1)  # [m, 2H]
-        return self.layer.forward(pairs, features, positions, cache, visible)
+        normed = rms_norm(features, self.hidden_norm, self.eps)
+        pairs = torch.cat((embedded, normed), dim=-1)  # [m, 2H]
+        residual = normed if self.norms.residual else features
+        hidden = self.layer.forward(pairs, residual, positions, cache, visible)
+        return rms_norm(hidden, self.output_norm, self.eps) if self.norms.output else hidden
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""
-        return self.lm_head(rms_norm(hidden, self.output_norm, self.eps)).float()
+        return self.lm_head(
+            hidden if self.norms.output else rms_norm(hidden, self.output_norm, self.eps)
+        ).float()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -12,10 +13,26 @@ from engine.linear import Linear, fused
 
 
 @dataclass(frozen=True)
+class RopeScaling:
+    """Slower rotation, for longer texts than were trained on first.
+
+    With `original`, the length of those, frequencies that turn at least `high` times in it are left alone and
+    those that turn less than `low` times are slowed in full (Llama 3.1); without, all are.
+    """
+
+    factor: float
+    original: float | None = None
+    low: float = 1.0
+    high: float = 4.0
+
+
+@dataclass(frozen=True)
 class HeadShape(LayerShape):
     """What the tensors do not tell about a head."""
 
     rope_theta: float
+    rope_scaling: RopeScaling | None = None
+    window: int | None = None  # positions back from its own that a pair sees, itself included; None for all
 
 
 class HeadLayer:
@@ -36,7 +53,10 @@ class HeadLayer:
                 gate_up=_fuse(tensors, f"{prefix}.mlp", ("gate_proj", "up_proj")),
                 down=_fuse(tensors, f"{prefix}.mlp", ("down_proj",)),
             ),
+            q_norm=tensors.pop(f"{prefix}.self_attn.q_norm.weight", None),
+            k_norm=tensors.pop(f"{prefix}.self_attn.k_norm.weight", None),
         )
+        self.window = shape.window
         self._seen, self._hidden = self.norm.new_zeros(()), self.norm.new_full((), -torch.inf)
         self.slab = Slab(1, shape, self.norm)
         self.rotary = RotaryTable(rotary_frequencies(shape, self.norm.device), self.norm)
@@ -60,6 +80,9 @@ class HeadLayer:
 
         `positions` [m] rotary positions; `visible` [m, T] bool: which of the cache's rows attend to which.
         """
+        if self.window is not None:  # what is drafted lies behind the text, and so always in the window
+            rows = torch.arange(visible.shape[1], device=visible.device)
+            visible = visible & (rows > positions[:, None] - self.window)
         bias = torch.where(visible, self._seen, self._hidden)
         cos, sin = self.rotary.rows(positions)
         attended = self.layer.attention(x, cos, sin, cache, 0, self.layer.group_bias(bias))
@@ -70,7 +93,14 @@ class HeadLayer:
 def rotary_frequencies(shape: HeadShape, device: torch.device) -> Tensor:
     """[head_dim / 2] radians a position."""
     exponents = torch.arange(0, shape.head_dim, 2, dtype=torch.float32, device=device) / shape.head_dim
-    return 1.0 / shape.rope_theta**exponents
+    frequencies, scaling = 1.0 / shape.rope_theta**exponents, shape.rope_scaling
+    if scaling is None:
+        return frequencies
+    if scaling.original is None:
+        return frequencies / scaling.factor
+    turns = scaling.original * frequencies / (2 * math.pi)
+    kept = ((turns - scaling.low) / (scaling.high - scaling.low)).clamp(0, 1)  # share that is not slowed
+    return frequencies * (kept + (1 - kept) / scaling.factor)
 
 
 def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:

@@ -141,7 +141,7 @@ BAD_CONFIGS: dict[str, tuple[bytes | None, list[str]]] = {
     "heads as text": (b'{"num_attention_heads": "4"}', ["config.json", "num_attention_heads"]),
     "no heads at all": (b'{"num_attention_heads": 0}', ["config.json", "num_attention_heads"]),
     "scaled rope": (
-        b'{"num_attention_heads": 4, "rope_scaling": {"type": "linear", "factor": 2}}',
+        b'{"num_attention_heads": 4, "rope_scaling": {"type": "dynamic", "factor": 2}}',
         ["config.json", "rope_scaling"],
     ),
 }

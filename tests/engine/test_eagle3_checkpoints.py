@@ -142,7 +142,7 @@ BAD_CONFIGS: dict[str, tuple[dict[str, object], list[str]]] = {
     "a negative layer": ({"eagle_config": {TAPS_FIELD: [2, 3, -1]}}, [TAPS_FIELD, "list of layer numbers"]),
     "no layers": ({TAPS_FIELD: []}, [TAPS_FIELD, "list of layer numbers"]),
     "four layers": ({TAPS_FIELD: [2, 3, 4, 5]}, ["fc.weight", "[32, 96]", "[32, 128]"]),
-    "another residual": ({"norm_before_residual": True}, ["norm_before_residual", "not supported"]),
+    "a norm that is not there": ({"norm_before_fc": True}, ["input_norm.weight is missing"]),
     "residual as text": ({"norm_before_residual": "yes"}, ["norm_before_residual", "true or false"]),
     "target_hidden_size as text": ({"target_hidden_size": "32"}, ["target_hidden_size", "whole number"]),
 }
