@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import best_method, catalogue
 from eagle_chat.errors import UsageError
 from eagle_chat.hardware import free_memory, gpus, processor_has_bf16, torch_build
-from eagle_chat.memory_need import Model, Need, Placing, need
+from eagle_chat.memory_need import Model, Need, Placing, need, weight_bytes
 from eagle_chat.methods import CARDS, HEADS, Method, Needs
 from eagle_chat.model_facts import known_model
 from eagle_chat.options import Options
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 CONVERSATION = 2048  # tokens that must have room, or fewer where the context ends before
 LONG = 8192  # tokens; shorter conversations than this are worth a word
+STOCK, FP32 = "stock", "fp32"
+LARGEST = 3_000_000_000  # parameters of which an fp32 copy is made, as engine.near_tie has it
 QUANTS = ("none", "int8", "nf4")
 NAMES = {2: "16 bit", 4: "fp32"}
 
@@ -66,12 +68,17 @@ def place_on(device: torch.device, dtype: torch.dtype, quant: str) -> Place | No
     return None if free is None else Place(Placing(device.type, dtype.itemsize, quant), free, name)
 
 
-def check_fit(options: Options, place: Place | None) -> list[str]:
-    """A note where it only just fits; UsageError, with a table and what would fit, for what does not."""
+def check_fit(options: Options, place: Place | None, copies: Collection[str] = ()) -> list[str]:
+    """A note where it only just fits; UsageError, with a table and what would fit, for what does not.
+
+    `copies` are of the target beside it, in its own format (STOCK) or in the CPU's memory (FP32).
+    """
     model = None if options.force or place is None else known_model(options.model)
     if model is None or place is None:
         return []
     needed, tokens = need(model, place.placing, _beside(options, model)), tokens_for(model)
+    more = sum(_copy_bytes(copy, model, place.placing) for copy in copies)
+    needed = replace(needed, copies=needed.copies + more)
     if needed.total(tokens) > place.free:
         raise UsageError(_refusal(options, model, place, needed, tokens))
     if place.placing.kind != "cpu":
@@ -88,6 +95,13 @@ def fits(model: Model, method: str | None, place: Place, placing: Placing) -> bo
     """With the head of `method`, and a conversation."""
     head = model.shape.head_parameters(method) if method else 0
     return need(model, placing, head).total(tokens_for(model)) <= place.free
+
+
+def _copy_bytes(copy: str, model: Model, placing: Placing) -> int:
+    if copy == STOCK:
+        return weight_bytes(model, placing)
+    is_wanted = placing.itemsize < 4 or placing.quant != "none"
+    return 4 * model.parameters if is_wanted and placing.kind == "cpu" and model.parameters <= LARGEST else 0
 
 
 def _check_way_through(name: str, needed: Need, place: Place) -> None:
@@ -127,6 +141,7 @@ def _refusal(options: Options, model: Model, place: Place, needed: Need, tokens:
     held = quant if quant != "none" else NAMES.get(place.placing.itemsize, "")
     rows = [
         (f"weights, {held}", needed.weights),
+        ("copies of them", needed.copies),
         ("draft model" if _has_draft_model(options) else "draft head", needed.head),
         (f"conversation of {tokens:,} tokens", tokens * needed.token),
         ("activations and libraries", needed.work),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -59,11 +59,22 @@ def load_for_training(
         keep_freed_memory()  # large tensors come and go with every step
         device = pick_device(options.device)
         dtype = pick_dtype(options.dtype.value, device)
+        check_fit(options, place_on(device, dtype, options.quant.value))
         location = find_target(options.model, progress)
         progress(Loading(f"loading {location.name}"))
         prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
         target = StockTarget(load_model(location.folder, dtype, device))
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
+
+
+def check_room(options: Options, copies: Collection[str]) -> None:
+    """Raise UsageError where the target does not fit with `copies` of it, as `check_fit` has them."""
+    from engine import pick_device, pick_dtype
+
+    with _engine_errors_as_ours(options):
+        device = pick_device(options.device)
+        dtype = pick_dtype(options.dtype.value, device)
+    check_fit(options, place_on(device, dtype, options.quant.value), copies)
 
 
 def refuse_server(options: Options) -> None:
@@ -119,7 +130,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
     from engine import Engine, dtype_name, pick_device, pick_dtype
     from engine.footprint import token_bytes
-    from engine.memory import keep_freed_memory
+    from engine.memory import free_cached_memory, keep_freed_memory, return_freed_memory
 
     device = pick_device(options.device)
     dtype = pick_dtype(options.dtype.value, device)
@@ -135,13 +146,15 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
+    return_freed_memory()  # until all is loaded
     target, told = load_target(options, location, dtype, device)
     if not target.takes_trees and method is not Method.NONE:
         method, head, sized = Method.NONE, None, False
         sizes = Sizes(Options(), method, device, by_cost=False)
         size = sizes.of(method)
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
-    keep_freed_memory()  # what loading freed is given back first
+    free_cached_memory()
+    keep_freed_memory()
     drafters = load_drafters(options, sizes, target, head, progress)
     if CARDS[method].needs in (Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS):
         size, _ = size_of(drafters[method.value])  # of as many depths as there are heads
