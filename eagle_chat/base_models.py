@@ -20,7 +20,7 @@ def no_chat_model(name: str) -> UsageError:
 
 def check_chats(name: str) -> None:
     """Raises UsageError for a hub id that is not here yet and has no chat template there."""
-    if Path(name).expanduser().is_dir() or entry_for(name) is not None or not HUB_ID.fullmatch(name):
+    if Path(name).expanduser().exists() or entry_for(name) is not None or not HUB_ID.fullmatch(name):
         return
     if cached(name) is not None:
         return

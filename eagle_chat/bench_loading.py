@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.bench_heads import KINDS, Chosen
 from eagle_chat.benchmark import PLAIN, TRANSFORMERS, TRANSFORMERS_PLD
 from eagle_chat.events import Loading
+from eagle_chat.fitting import FP32, STOCK
 from eagle_chat.methods import Method, Needs, to_load
 from eagle_chat.options import Options
 
@@ -32,11 +33,12 @@ def load(
     options: Options, chosen: Chosen, progress: Callable[[Loading], None], stop: threading.Event
 ) -> Loaded:
     """The methods chosen. A reply is interrupted by `stop`. Raises UsageError or EagleChatError."""
-    from eagle_chat.loading import load_session
+    from eagle_chat.loading import check_room, load_session
     from eagle_chat.loading_target import check_drafts
 
     method = _of_session(chosen)
     own = replace(options, method=method, head=chosen.head_option(KINDS.get(method.value, "")))
+    check_room(own, (FP32, STOCK) if {TRANSFORMERS, TRANSFORMERS_PLD} & {*chosen.names} else (FP32,))
     session = load_session(own, progress, watched=False)
     if set(chosen.names) - {PLAIN, TRANSFORMERS, TRANSFORMERS_PLD}:
         check_drafts(session.engine.target, options.model)

@@ -62,6 +62,6 @@ def cores() -> int:
 
 
 def without_path(name: str) -> str:
-    """The last part of a folder; aliases and hub ids as they are."""
+    """The last part of a path; aliases and hub ids as they are."""
     path = Path(name).expanduser()
-    return path.resolve().name if path.is_dir() else name
+    return path.resolve().name if path.exists() else name

@@ -14,6 +14,7 @@ from eagle_chat.asking import agreed
 from eagle_chat.catalogue import catalogue, entry_for, trained_for
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.fingerprint import cache_folder
+from eagle_chat.gguf_models import conversions
 from eagle_chat.hub_cache import cached, delete, hub_folder, kept, size_of
 from eagle_chat.sizes import in_words
 from eagle_chat.streams import check_output, write, write_json
@@ -26,7 +27,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 class Item:
     """Something that can be deleted."""
 
-    name: str  # a hub id, or the default model's alias
+    name: str  # a hub id, the default model's alias, or a GGUF file's
     folder: Path
     size: int
     what: str
@@ -51,10 +52,10 @@ def show(ctx: typer.Context, as_json: AsJson = False) -> None:
 
 @commands.command("delete")
 def delete_item(
-    name: Annotated[str, typer.Argument(help="A short name, with its heads, or a hub id.")],
+    name: Annotated[str, typer.Argument(help="A short name, with its heads, a hub id or a GGUF file.")],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
-    """Delete a model's files. They can be fetched again; other programs share the hub's cache."""
+    """Delete a model's files. They can be fetched or made again; other programs share the hub's cache."""
     doomed = _named(name, _items())
     if not doomed:
         raise UsageError(f"nothing of {name} is in the caches: `eagle-chat cache` lists what is")
@@ -73,6 +74,9 @@ def _items() -> list[Item]:
     own = cache_folder() / smollm2.ALIAS
     if own.is_dir():
         items.append(Item(smollm2.ALIAS, own, size_of(own), "the default model"))
+    for folder, source in conversions():
+        what = "not whole" if source is None else "converted from GGUF"
+        items.append(Item(source or folder.name, folder, size_of(folder), what))
     return sorted(items, key=lambda one: -one.size)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import best_method, catalogue
 from eagle_chat.errors import UsageError
 from eagle_chat.hardware import free_memory, gpus, processor_has_bf16, torch_build
-from eagle_chat.memory_need import Model, Need, Placing, need
+from eagle_chat.memory_need import Model, Need, Placing, need, weight_bytes
 from eagle_chat.methods import CARDS, HEADS, Method, Needs
 from eagle_chat.model_facts import known_model
 from eagle_chat.options import Options
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 CONVERSATION = 2048  # tokens that must have room, or fewer where the context ends before
 LONG = 8192  # tokens; shorter conversations than this are worth a word
+STOCK, FP32 = "stock", "fp32"
+LARGEST = 3_000_000_000  # parameters of which an fp32 copy is made, as engine.near_tie has it
 QUANTS = ("none", "int8", "nf4")
 NAMES = {2: "16 bit", 4: "fp32"}
 
@@ -93,27 +95,32 @@ def placement(options: Options, place: Place) -> Placement | None:
     model = known_model(options.model)
     if model is None:
         return None
-    found = _placed(model, _beside(options, model), place)
+    needed = need(model, place.placing, _beside(options, model))
+    found = _placed(model, needed, place)
     if found is None and options.force:
-        needed = need(model, place.placing, _beside(options, model))
         return place_anyway(parts_of(model, place.placing, needed), place.each or (place.free,))
     return found
 
 
-def _placed(model: Model, head: int, place: Place) -> Placement | None:
+def _placed(model: Model, needed: Need, place: Place) -> Placement | None:
     """With a long conversation where there is room for one."""
-    parts = parts_of(model, place.placing, need(model, place.placing, head))
+    parts = parts_of(model, place.placing, needed)
     long = min(LONG, model.context or LONG)
     return place_parts(parts, place.each or (place.free,), (long, tokens_for(model)))
 
 
-def check_fit(options: Options, place: Place | None) -> list[str]:
-    """A note where it only just fits; UsageError, with a table and what would fit, for what does not."""
+def check_fit(options: Options, place: Place | None, copies: Collection[str] = ()) -> list[str]:
+    """A note where it only just fits; UsageError, with a table and what would fit, for what does not.
+
+    `copies` are of the target beside it, in its own format (STOCK) or in the CPU's memory (FP32).
+    """
     model = None if options.force or place is None else known_model(options.model)
     if model is None or place is None:
         return []
     needed, tokens = need(model, place.placing, _beside(options, model)), tokens_for(model)
-    found = _placed(model, _beside(options, model), place)
+    more = sum(_copy_bytes(copy, model, place.placing) for copy in copies)
+    needed = replace(needed, copies=needed.copies + more)
+    found = _placed(model, needed, place)
     if found is None:
         raise UsageError(_refusal(options, model, place, needed, tokens))
     if (room := found.room) >= min(LONG, model.context or LONG):
@@ -126,7 +133,14 @@ def check_fit(options: Options, place: Place | None) -> list[str]:
 def fits(model: Model, method: str | None, place: Place, placing: Placing) -> bool:
     """With the head of `method`, and a conversation."""
     head = model.shape.head_parameters(method) if method else 0
-    return _placed(model, head, place.held(placing)) is not None
+    return _placed(model, need(model, placing, head), place.held(placing)) is not None
+
+
+def _copy_bytes(copy: str, model: Model, placing: Placing) -> int:
+    if copy == STOCK:
+        return weight_bytes(model, placing)
+    is_wanted = placing.itemsize < 4 or placing.quant != "none"
+    return 4 * model.parameters if is_wanted and placing.kind == "cpu" and model.parameters <= LARGEST else 0
 
 
 def _beside(options: Options, model: Model) -> int:
@@ -155,6 +169,7 @@ def _refusal(options: Options, model: Model, place: Place, needed: Need, tokens:
     held = quant if quant != "none" else NAMES.get(place.placing.itemsize, "")
     rows = [
         (f"weights, {held}", needed.weights),
+        ("copies of them", needed.copies),
         ("draft model" if _has_draft_model(options) else "draft head", needed.head),
         (f"conversation of {tokens:,} tokens", tokens * needed.token),
         ("activations and libraries", needed.work),
@@ -181,9 +196,9 @@ def _smaller_formats(options: Options, model: Model, place: Place) -> Iterator[s
         now = place.placing.quant
         if placing.quant in ("none", now) or QUANTS.index(placing.quant) < QUANTS.index(now):
             continue
-        if _placed(model, head, place.held(placing)) is not None:
-            total = need(model, placing, head).total(tokens_for(model))
-            yield f"--quant {name} ({in_words(total)})"
+        needed = need(model, placing, head)
+        if _placed(model, needed, place.held(placing)) is not None:
+            yield f"--quant {name} ({in_words(needed.total(tokens_for(model)))})"
             return
 
 

@@ -1,18 +1,26 @@
-"""Turns SmolLM2's GGUF file into a folder transformers loads: bf16 tensors, config, tokenizer, chat template.
+"""Turns a GGUF file into a folder transformers loads: tensors, config, tokenizer, chat template.
 
-Not a general converter: it knows the Llama architecture and the one tokenizer kind that this file has.
+For Llama's architecture and those close to it (`gguf_config`). Memory stays small: rows are read, dequantized
+and written a piece at a time, into one file in the safetensors format.
 """
+
+from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from eagle_chat.errors import UsageError
 from eagle_chat.events import Loading
+from eagle_chat.gguf_config import ROPE_FACTORS, config_of, stored_dtype
+from eagle_chat.gguf_file import GgufFile, Tensor, read_gguf
+from eagle_chat.gguf_tokenizer import check_tokenizer, write_tokenizer
 
 if TYPE_CHECKING:
-    from gguf import GGUFReader
+    import torch
     from numpy import ndarray
 
 NAMES = {"token_embd": "model.embed_tokens", "output_norm": "model.norm", "output": "lm_head"}
@@ -21,151 +29,126 @@ LAYER_NAMES = {
     "attn_q": "self_attn.q_proj",
     "attn_k": "self_attn.k_proj",
     "attn_v": "self_attn.v_proj",
+    "attn_q_norm": "self_attn.q_norm",
+    "attn_k_norm": "self_attn.k_norm",
     "attn_output": "self_attn.o_proj",
     "ffn_norm": "post_attention_layernorm",
     "ffn_gate": "mlp.gate_proj",
     "ffn_up": "mlp.up_proj",
     "ffn_down": "mlp.down_proj",
 }
-CONTROL_TOKEN = 3  # tokenizer.ggml.token_type
+SKIPPED = (ROPE_FACTORS,)  # it is in the config
+INTERLEAVED = ("llama",)  # architectures whose queries and keys GGUF has in another order
+STORED = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}  # in words of safetensors
+PIECE = 1 << 22  # numbers that are dequantized at once
 
 
-def convert(gguf: Path, folder: Path, label: str, progress: Callable[[Loading], None]) -> None:
-    """Writes the model into `folder`, which must be empty or absent."""
-    from gguf import GGUFReader
-
-    folder.mkdir(parents=True, exist_ok=True)
+def convert(path: Path, folder: Path, label: str, progress: Callable[[Loading], None]) -> None:
+    """Writes the model into `folder`, which must be empty or absent. Raises EagleChatError or OSError."""
     progress(Loading(f"converting {label}"))
-    reader = GGUFReader(gguf)
-    config = _config(reader)
-    _write_tensors(reader, config, folder, Loading(f"converting {label}", 0, len(reader.tensors)), progress)
-    _write_tokenizer(reader, folder)
+    gguf = read_gguf(path)
+    check_convertible(gguf)
+    config = config_of(gguf)
+    folder.mkdir(parents=True, exist_ok=True)
+    _write_tensors(gguf, config, folder, Loading(f"converting {label}"), progress)
+    write_tokenizer(gguf, folder)
     _write_json(folder / "config.json", config)
-    stops = {key: config[key] for key in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    stops = {key: config[key] for key in config if key.endswith("_token_id")}
     _write_json(folder / "generation_config.json", stops)
 
 
-def _config(reader: "GGUFReader") -> dict[str, object]:
-    """The GGUF metadata in transformers' words."""
-    from numpy import float32
+def check_convertible(gguf: GgufFile) -> None:
+    """Raises UsageError with one sentence, before anything is written."""
+    import numpy as np
+    from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
 
-    def value(key: str) -> object:
-        return reader.fields[key].contents()
-
-    def decimal(key: str) -> float:
-        return float(str(float32(str(value(key)))))  # stored as fp32: 1e-05, not 9.999999747378752e-06
-
-    return {
-        "architectures": ["LlamaForCausalLM"],
-        "model_type": "llama",
-        "hidden_size": value("llama.embedding_length"),
-        "intermediate_size": value("llama.feed_forward_length"),
-        "num_hidden_layers": value("llama.block_count"),
-        "num_attention_heads": value("llama.attention.head_count"),
-        "num_key_value_heads": value("llama.attention.head_count_kv"),
-        "head_dim": value("llama.rope.dimension_count"),
-        "hidden_act": "silu",
-        "max_position_embeddings": value("llama.context_length"),
-        "rms_norm_eps": decimal("llama.attention.layer_norm_rms_epsilon"),
-        "rope_parameters": {"rope_theta": decimal("llama.rope.freq_base"), "rope_type": "default"},
-        "vocab_size": value("llama.vocab_size"),
-        "tie_word_embeddings": all(tensor.name != "output.weight" for tensor in reader.tensors),
-        "attention_bias": False,
-        "mlp_bias": False,
-        "bos_token_id": value("tokenizer.ggml.bos_token_id"),
-        "eos_token_id": value("tokenizer.ggml.eos_token_id"),
-        "pad_token_id": value("tokenizer.ggml.padding_token_id"),
-        "dtype": "bfloat16",
-    }
+    config_of(gguf)
+    check_tokenizer(gguf)
+    for kind in {tensor.kind for tensor in gguf.tensors} - {"F32", "F16"}:
+        number = GGMLQuantizationType[kind]
+        try:
+            dequantize(np.zeros((1, GGML_QUANT_SIZES[number][1]), np.uint8), number)
+        except NotImplementedError:
+            raise UsageError(
+                f"{gguf.path} has weights in {kind}, which cannot be dequantized here: choose another of "
+                "the model's files, such as Q4_K_M, Q8_0 or F16."
+            ) from None
 
 
 def _write_tensors(
-    reader: "GGUFReader",
-    config: dict[str, object],
+    gguf: GgufFile,
+    config: dict[str, Any],
     folder: Path,
     report: Loading,
     progress: Callable[[Loading], None],
 ) -> None:
+    tensors = [tensor for tensor in gguf.tensors if tensor.name not in SKIPPED]
+    turned = config["head_dim"] if gguf.architecture in INTERLEAVED else None
+    header = json.dumps(_header(gguf, tensors)).encode()
+    header += b" " * (-len(header) % 8)
+    with (folder / "model.safetensors").open("wb") as file:
+        file.write(len(header).to_bytes(8, "little") + header)
+        for i, tensor in enumerate(tensors):
+            progress(Loading(report.stage, i, len(tensors)))
+            for piece in _pieces(gguf, tensor, turned):
+                file.write(_bytes(piece, config["dtype"]))
+    progress(Loading(report.stage, len(tensors), len(tensors)))
+
+
+def _header(gguf: GgufFile, tensors: list[Tensor]) -> dict[str, Any]:
+    """Of a safetensors file: what every tensor is, and where."""
+    dtype, end = STORED[stored_dtype(gguf)], 0
+    header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+    for tensor in tensors:
+        start, end = end, end + prod(tensor.shape) * (4 if dtype == "F32" else 2)
+        name = _tensor_name(gguf, tensor.name)
+        header[name] = {"dtype": dtype, "shape": list(tensor.shape), "data_offsets": [start, end]}
+    return header
+
+
+def _pieces(gguf: GgufFile, tensor: Tensor, head_dim: int | None) -> Iterator[ndarray]:
+    """Rows in fp32, as many at a time as make up a piece, and no head cut."""
+    import numpy as np
+    from gguf import GGMLQuantizationType, dequantize
+
+    rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
+    stored = np.memmap(gguf.path, mode="r", offset=tensor.start, shape=(rows, tensor.size // rows))
+    kind = GGMLQuantizationType[tensor.kind]
+    whole = {"F32": np.float32, "F16": np.float16}.get(tensor.kind)
+    turned = head_dim if re.search(r"attn_[qk]\.", tensor.name) else None
+    step = max(1, PIECE // (prod(tensor.shape) // rows))
+    step = rows if rows == 1 else -(-step // head_dim) * head_dim if head_dim else step
+    for start in range(0, rows, step):
+        data = stored[start : start + step]
+        piece = data.view(whole) if whole else dequantize(data, kind)
+        yield _half_split(piece.reshape(-1, 1) if rows == 1 else piece, turned) if turned else piece
+
+
+def _bytes(piece: ndarray, dtype: str) -> bytes:
     import torch
-    from gguf.quants import dequantize
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
 
-    head_dim = config["head_dim"]
-    assert isinstance(head_dim, int)
-    tensors = {}
-    for i, tensor in enumerate(reader.tensors):
-        progress(Loading(report.stage, i, report.total))
-        name = _tensor_name(tensor.name)
-        weight = dequantize(tensor.data, tensor.tensor_type)
-        if name.endswith(("q_proj.weight", "k_proj.weight")):
-            weight = _half_split(weight, head_dim)
-        tensors[name] = torch.from_numpy(weight.copy()).to(torch.bfloat16)
-    try:
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
-    except SafetensorError as error:
-        raise OSError(str(error)) from error  # it carries the system's error, but as text and by another name
-    progress(Loading(report.stage, len(reader.tensors), report.total))
+    number: torch.dtype = getattr(torch, dtype)
+    return torch.from_numpy(piece.copy()).to(number).view(torch.uint8).numpy().tobytes()
 
 
-def _tensor_name(name: str) -> str:
+def _tensor_name(gguf: GgufFile, name: str) -> str:
     """`blk.3.attn_q.weight` -> `model.layers.3.self_attn.q_proj.weight`."""
-    if layer := re.fullmatch(r"blk\.(\d+)\.(\w+)\.weight", name):
-        return f"model.layers.{layer[1]}.{LAYER_NAMES[layer[2]]}.weight"
-    return f"{NAMES[name.removesuffix('.weight')]}.weight"
+    layer = re.fullmatch(r"blk\.(\d+)\.(\w+)\.(weight|bias)", name)
+    if layer and layer[2] in LAYER_NAMES:
+        return f"model.layers.{layer[1]}.{LAYER_NAMES[layer[2]]}.{layer[3]}"
+    if name.removesuffix(".weight") in NAMES:
+        return f"{NAMES[name.removesuffix('.weight')]}.weight"
+    raise UsageError(
+        f"{gguf.path} has a tensor that no model of the architecture {gguf.architecture} has ({name}): use "
+        "the model's folder of safetensors files."
+    )
 
 
-def _half_split(weight: "ndarray", head_dim: int) -> "ndarray":
+def _half_split(weight: ndarray, head_dim: int) -> ndarray:
     """Undoes GGUF's interleaving of the two halves that rotary embedding turns against each other."""
     pairs = weight.reshape(-1, head_dim // 2, 2, weight.shape[1])  # [heads, head_dim / 2, 2, H]
     return pairs.swapaxes(1, 2).reshape(weight.shape)
 
 
-def _write_tokenizer(reader: "GGUFReader", folder: Path) -> None:
-    """A byte-level BPE in the `tokenizers` format; `smollm` means every digit alone, then GPT-2's rule."""
-
-    def value(key: str) -> object:
-        return reader.fields[f"tokenizer.{key}"].contents()
-
-    kind = (value("ggml.model"), value("ggml.pre"))
-    assert kind == ("gpt2", "smollm"), f"unexpected tokenizer {kind}"
-    tokens, types, merges = value("ggml.tokens"), value("ggml.token_type"), value("ggml.merges")
-    assert isinstance(tokens, list)
-    assert isinstance(types, list)
-    assert isinstance(merges, list)
-    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    special = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False) | {"special": True}
-    control = [i for i, kind in enumerate(types) if kind == CONTROL_TOKEN]
-    _write_json(
-        folder / "tokenizer.json",
-        {
-            "version": "1.0",
-            "added_tokens": [{"id": i, "content": tokens[i], **special} for i in control],
-            "pre_tokenizer": {
-                "type": "Sequence",
-                "pretokenizers": [{"type": "Digits", "individual_digits": True}, byte_level],
-            },
-            "decoder": byte_level,
-            "model": {
-                "type": "BPE",
-                "vocab": {token: i for i, token in enumerate(tokens)},
-                "merges": [merge.split(" ") for merge in merges],
-            },
-        },
-    )
-    roles = {"bos": "bos", "eos": "eos", "unk": "unknown", "pad": "padding"}
-    named = {f"{role}_token": tokens[int(str(value(f"ggml.{key}_token_id")))] for role, key in roles.items()}
-    _write_json(
-        folder / "tokenizer_config.json",
-        named
-        | {
-            "tokenizer_class": "PreTrainedTokenizerFast",
-            "model_max_length": reader.fields["llama.context_length"].contents(),
-            "clean_up_tokenization_spaces": False,
-        },
-    )
-    (folder / "chat_template.jinja").write_text(str(value("chat_template")), encoding="utf-8", newline="\n")
-
-
-def _write_json(path: Path, content: dict[str, object]) -> None:
+def _write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8", newline="\n")

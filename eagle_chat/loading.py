@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -65,11 +65,22 @@ def load_for_training(
         keep_freed_memory()  # large tensors come and go with every step
         device = pick_device(options.device)
         dtype = pick_dtype(options.dtype.value, device)
+        check_fit(options, place_on([device], dtype, options.quant.value))
         location = find_target(options.model, progress)
         progress(Loading(f"loading {location.name}"))
         prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
         target = StockTarget(load_model(location.folder, dtype, device))
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
+
+
+def check_room(options: Options, copies: Collection[str]) -> None:
+    """Raise UsageError where the target does not fit with `copies` of it, as `check_fit` has them."""
+    from engine import pick_devices, pick_dtype
+
+    with _engine_errors_as_ours(options):
+        devices = pick_devices(options.device)
+        dtype = pick_dtype(options.dtype.value, devices[0])
+    check_fit(options, place_on(devices, dtype, options.quant.value), copies)
 
 
 def refuse_server(options: Options) -> None:
@@ -136,7 +147,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     from eagle_chat.text import Prompts, Vocabulary, stop_ids
     from engine import Engine, dtype_name, pick_devices, pick_dtype
     from engine.footprint import token_bytes
-    from engine.memory import keep_freed_memory
+    from engine.memory import free_cached_memory, keep_freed_memory, return_freed_memory
 
     devices = pick_devices(options.device)
     device = devices[0]
@@ -155,6 +166,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
     prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
+    return_freed_memory()  # until all is loaded
     spread = spread_over(options, dtype, devices)
     target, told = load_target(options, location, dtype, spread)
     if not target.takes_trees and method is not Method.NONE:
@@ -162,7 +174,8 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sizes = Sizes(Options(), method, device, by_cost=False)
         size = sizes.of(method)
         notes = [f"{location.name} cannot verify drafts ({why_plain(target)}), so it decodes plainly."]
-    keep_freed_memory()  # what loading freed is given back first
+    free_cached_memory()
+    keep_freed_memory()
     network, about = _network(options, method, head, target)
     drafters = load_drafters(options, sizes, target, head, network, progress)
     if CARDS[method].needs in (Needs.MEDUSA_HEADS, Needs.HYDRA_HEADS):

@@ -11,6 +11,9 @@ from typing import Any
 from eagle_chat.catalogue import entry_for
 from eagle_chat.errors import EagleChatError
 from eagle_chat.fingerprint import weight_files
+from eagle_chat.gguf_config import config_of
+from eagle_chat.gguf_file import read_gguf
+from eagle_chat.gguf_models import gguf_behind
 from eagle_chat.hub_cache import cached
 from eagle_chat.memory_need import Model
 from eagle_chat.shapes import shape_of
@@ -20,8 +23,16 @@ LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 
 
 def known_model(name: str) -> Model | None:
-    """An alias, a folder or a hub id. None where nobody tells enough, or what is wrong shows later anyway."""
+    """Of an alias, a folder, a GGUF file or a hub id.
+
+    None where nobody tells enough, or what is wrong shows later anyway.
+    """
     folder = Path(name).expanduser()
+    try:
+        if (gguf := gguf_behind(name)) is not None:
+            return _in_gguf(gguf)
+    except EagleChatError:
+        return None
     if folder.is_dir():
         return _in_folder(folder)
     entry = entry_for(name)
@@ -39,6 +50,14 @@ def _in_folder(folder: Path) -> Model | None:
     except (OSError, ValueError):
         return None
     return _model(config, weight_files(folder))
+
+
+def _in_gguf(path: Path) -> Model | None:
+    """As it will be held: dequantized."""
+    gguf = read_gguf(path)
+    config = config_of(gguf)
+    shape = shape_of(config)
+    return Model(shape, gguf.parameters, config["max_position_embeddings"]) if shape is not None else None
 
 
 def _on_hub(repo: str) -> Model | None:

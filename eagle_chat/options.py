@@ -106,7 +106,7 @@ class Options:
         typer.Option(
             "--model",
             "-m",
-            help="Alias (smollm2-135m, llama3-8b, llama2-7b-chat, vicuna-7b), hub id or folder.",
+            help="Alias (smollm2-135m, llama3-8b, llama2-7b-chat, vicuna-7b), hub id, folder or GGUF file.",
             rich_help_panel=MODEL,
         ),
     ] = "smollm2-135m"

@@ -47,7 +47,7 @@ def parts_of(model: Model, placing: Placing, needed: Need) -> Parts:
     return Parts(
         layers,
         layer,
-        home=needed.weights + needed.head - layers * layer,
+        home=needed.weights + needed.copies + needed.head - layers * layer,
         token=token,
         home_token=needed.token - layers * token,
         work=needed.work,

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+HEADS = 4  # of Medusa and Hydra, as published; some of Medusa have five
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -45,8 +47,11 @@ class Shape:
         return 2 * self.layers * self.kv_heads * self.head_dim
 
     def head_parameters(self, method: str) -> int:
-        """About those of a published draft head: one layer of this width, and what joins it."""
+        """About those of a published draft head: a layer of this width and what joins it, or several."""
         layer = self._attention + self._mlp
+        if method in ("medusa", "hydra"):  # each a layer or two of this width, and an LM head of its own
+            reads = 1 if method == "medusa" else 4  # about: a Hydra head reads the embeddings before it too
+            return HEADS * (reads * self.hidden**2 + self.hidden * self.vocabulary)
         if method != "eagle3":
             return 2 * self.hidden**2 + layer
         # q, k and v read twice the width; an LM head of its own has a part of the vocabulary

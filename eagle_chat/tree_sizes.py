@@ -1,4 +1,4 @@
-"""How large drafts are: as published with a head, by device, or as the user said."""
+"""How large drafts are: as published with a head, by device and target, or as the user said."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from eagle_chat.catalogue import entry_for
 from eagle_chat.errors import UsageError
 from eagle_chat.methods import CARDS, HEADS, TREE, Method
-from eagle_chat.options import Options
+from eagle_chat.model_facts import known_model
+from eagle_chat.options import Options, Quant
 
 if TYPE_CHECKING:
     import torch
@@ -70,7 +71,7 @@ def tree_size(options: Options, method: Method, device: torch.device) -> TreeSiz
     for name in given:
         if name not in card.sizes:
             raise UsageError(f"--{name} has no use with --method {method}, which {card.shape}: leave it out")
-    size = replace(_default(options.model, method, device), **given)
+    size = replace(_default(options, method, device), **given)
     if method is Method.EAGLE:
         paths = [path for path in PUBLISHED if len(path) <= size.depth]
         return replace(size, nodes=len(paths), depth=max(map(len, paths)))
@@ -108,14 +109,36 @@ def given_size(options: Options) -> dict[str, int]:
     return {name: size for name, size in sizes.items() if size is not None}
 
 
-def _default(model: str, method: Method, device: torch.device) -> TreeSize:
-    """What has none of its own has that of the head: ablations are compared at one size."""
+def _default(options: Options, method: Method, device: torch.device) -> TreeSize:
+    """What has none of its own has that of the head: ablations are compared at one size.
+
+    On a GPU half as many nodes where a row is not nearly free: with 4-bit weights, which one token reads so
+    fast that a tree of 60 takes noticeably longer (SpecMQuant, arXiv 2505.22179), and with experts, of which
+    every node may read others (EAGLE's issue 71, on Mixtral). What is published for a target counts while its
+    weights are whole. Trees that are sized by cost need none of this: they follow what was measured.
+    """
     own, head = method.value, CARDS[method].needs.value
     if device.type == "cpu":
         return _ON_CPU.get(own) or _ON_CPU[head]
-    known = entry_for(model)
+    known = entry_for(options.model)
     published = known.trees.get(head) if known is not None and method is not Method.EAGLE else None
-    return TreeSize(*published) if published else _ON_GPU.get(own) or _ON_GPU[head]
+    size = TreeSize(*published) if published else _ON_GPU.get(own) or _ON_GPU[head]
+    costly = options.quant is Quant.NF4 or (published is None and _has_experts(options.model))
+    return _halved(method, size) if costly else size
+
+
+def _has_experts(model: str) -> bool:
+    known = known_model(model)
+    return known is not None and known.shape.experts > 0
+
+
+def _halved(method: Method, size: TreeSize) -> TreeSize:
+    """As deep, with half the nodes. EAGLE's own tree has one shape, and a chain has nothing to spare."""
+    if method is Method.LOOKAHEAD:
+        return lookahead_size(size.depth, size.beam // 2)
+    if method is Method.EAGLE or size.beam <= 1:
+        return size
+    return replace(size, nodes=size.nodes // 2)
 
 
 def size_by_cost(engine: Engine, prompt: list[int]) -> None:

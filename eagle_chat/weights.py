@@ -1,4 +1,4 @@
-"""Finds the weights a name stands for: an alias, a folder or a hub id. Knows files, not tensors."""
+"""Finds the weights a name stands for: alias, folder, GGUF file or hub id. Knows files, not tensors."""
 
 import json
 import os
@@ -14,6 +14,7 @@ from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading
 from eagle_chat.failures import is_disk_full
 from eagle_chat.fingerprint import weight_files, weights_sha256
+from eagle_chat.gguf_models import converted, gguf_behind, is_gguf
 from eagle_chat.wheel import UnreachableError
 
 HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
@@ -32,10 +33,13 @@ class WeightsLocation:
 
 
 def find_target(name: str, progress: Callable[[Loading], None]) -> WeightsLocation:
-    """The target model of an alias, a folder or a hub id; downloads and prepares what is missing."""
+    """The target of an alias, a folder, a GGUF file or a hub id; fetches and prepares what is missing."""
     known = catalogue().get(name)
     if known is not None and known.embedded:
         return _find_embedded(known, progress)
+    if known is None and (gguf := gguf_behind(name)) is not None:
+        made = converted(gguf, progress)
+        return WeightsLocation(made.folder, name, made.sha256, made.notes)
     folder = hub.download(known.target, progress) if known is not None else _resolve(name, "model", progress)
     located = _located(folder, name, progress)
     if not any((folder / tokenizer).is_file() for tokenizer in TOKENIZER_FILES):
@@ -109,7 +113,8 @@ def _resolve(name: str, kind: str, progress: Callable[[Loading], None]) -> Path:
             f"{name} is a file: give the folder that holds the {kind}'s config.json and weights."
         )
     if _looks_like_path(name):
-        raise UsageError(f"There is no folder {name}: check the path given as the {kind}.")
+        what = "file" if is_gguf(name) else "folder"
+        raise UsageError(f"There is no {what} {name}: check the path given as the {kind}.")
     if HUB_ID.fullmatch(name):
         return hub.download(name, progress)
     entry(name)  # raises: an alias nobody knows
@@ -123,6 +128,7 @@ def _looks_like_path(name: str) -> bool:
         or name.endswith(("/", os.sep))
         or name.count("/") > 1
         or "\\" in name
+        or is_gguf(name)
     )
 
 

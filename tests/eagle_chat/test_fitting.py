@@ -73,6 +73,29 @@ def test_nothing_is_suggested_that_does_not_fit():
     assert "--quant" not in refusal(Options(model="llama3-8b"), place(12, "mps"))[-1]
 
 
+def test_medusa_heads_and_copies_count():
+    """Catches LM heads of 2 GB each that are forgotten, and a benchmark whose second model does not fit."""
+    medusa = Options(model="llama3-8b", method=Method.MEDUSA, head="a/b")
+    check_fit(replace(medusa, method=Method.EAGLE2, head=None), place(19))
+    assert any("draft head" in line and "4.3 GB" in line for line in refusal(medusa, place(19)))
+    plain = Options(model="llama3-8b", method=Method.NONE)
+    check_fit(plain, place(20), ("fp32",))  # too large for one
+    with pytest.raises(UsageError, match=r"copies of them +16\.1 GB"):
+        check_fit(plain, place(20), ("stock",))
+
+
+def test_bench_and_train_look_before_they_load(command, chat_model: Path, monkeypatch, tmp_path: Path):
+    """Catches a command that runs into a full memory where a chat would have refused."""
+    monkeypatch.setattr("eagle_chat.fitting.free_memory", lambda: 10_000_000)
+    for words in (
+        ("bench", "--tasks", "qa", "--limit", "1", "--methods", "none,transformers"),
+        ("train", "--out", tmp_path / "run", "--tokens", "1000"),
+    ):
+        ran = command(*words, "--model", chat_model)
+        assert (ran.code, ran.out) == (2, "")
+        assert "10 MB are free (main memory)" in ran.err
+
+
 def test_a_draft_model_counts(monkeypatch):
     """Catches a second model that is forgotten."""
     options = Options(model="qwen3-8b", method=Method.DRAFT_MODEL, head="qwen3-4b")
@@ -206,3 +229,26 @@ def test_published_trees_are_the_default_on_a_gpu():
     assert tree_size(options, Method.EAGLE3, torch.device("cuda")) == TreeSize(31, 9, 4)
     assert tree_size(replace(options, nodes=9), Method.EAGLE3, torch.device("cuda")) == TreeSize(9, 9, 4)
     assert tree_size(options, Method.EAGLE3, torch.device("cpu")) == TreeSize(8, 3, 4)
+
+
+def test_trees_are_smaller_where_rows_are_not_free(tmp_path: Path):
+    """Catches 60 nodes for 4-bit weights or experts, and a published tree or a size asked for overruled."""
+    from eagle_chat.tree_sizes import TreeSize, tree_size
+
+    def size(method: Method = Method.EAGLE2, device: str = "cuda", **options: object) -> TreeSize:
+        return tree_size(Options(**options), method, torch.device(device))
+
+    config = {**CONFIG, "num_local_experts": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    nf4 = {"model": "llama3-8b", "quant": Quant.NF4}
+    assert size(model="llama3-8b") == size(model="llama3-8b", quant=Quant.INT8) == TreeSize(60, 6, 10)
+    assert size(**nf4) == size(Method.EAGLE2_BARE, **nf4) == TreeSize(30, 6, 10)
+    assert size(nodes=60, **nf4) == TreeSize(60, 6, 10)
+    assert size(model="mixtral-8x7b") == TreeSize(60, 6, 10)  # published
+    assert size(model=str(tmp_path)) == TreeSize(30, 6, 10)
+    assert size(Method.LOOKAHEAD, model=str(tmp_path)) == TreeSize(55, 4, 7)
+    for method in (Method.EAGLE, Method.DRAFT_MODEL, Method.NONE):
+        assert size(method, **nf4) == size(method, model="llama3-8b")
+    for method in Method:  # none is left without nodes, or deeper than it has nodes
+        assert size(method, **nf4).nodes >= size(method, **nf4).depth
+    assert size(device="cpu", **nf4) == TreeSize(8, 3, 4)

@@ -21,6 +21,8 @@ from transformers import (
     PreTrainedTokenizerFast,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
 )
 from transformers.utils import logging
 
@@ -119,6 +121,7 @@ def make_model(
     kinds: dict[str, Any] = {
         "llama": (LlamaForCausalLM, LlamaConfig),
         "qwen2": (Qwen2ForCausalLM, Qwen2Config),
+        "qwen3": (Qwen3ForCausalLM, Qwen3Config),
     }
     model_class, config_class = kinds[family]
     model: PreTrainedModel = model_class(config_class(**fields))

@@ -21,7 +21,8 @@ def silent(event: Loading) -> None:
 
 def write_gguf(path: Path) -> Path:
     """The model as a GGUF file."""
-    from gguf import GGUFWriter
+    from gguf import GGMLQuantizationType, GGUFWriter
+    from gguf.quants import quantize
 
     writer = GGUFWriter(path, "llama")
     writer.add_block_count(1)
@@ -58,7 +59,9 @@ def write_gguf(path: Path) -> Path:
         "blk.0.ffn_down": (HIDDEN, 32),
     }
     for i, (name, shape) in enumerate(shapes.items()):
-        writer.add_tensor(f"{name}.weight", np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + i)
+        values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape) + i
+        kind = GGMLQuantizationType.BF16 if len(shape) > 1 else GGMLQuantizationType.F32
+        writer.add_tensor(f"{name}.weight", quantize(values, kind), raw_dtype=kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
