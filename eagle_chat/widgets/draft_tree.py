@@ -160,7 +160,7 @@ class DraftTreeView(ScrollView, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now; other keys are for the screen."""
         if action == "live":
-            return self._rewinding.held or self.node is not None
+            return self._rewinding.following and (self._rewinding.held or self.node is not None)
         if action == "select":
             return self.record is not None
         return self._rewinding.following or action not in ("step", "first")

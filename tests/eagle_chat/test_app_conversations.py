@@ -239,7 +239,7 @@ def test_deleting_asks_and_keeps_the_one_on_screen(library: Library) -> None:
     run(test)
 
 
-def test_exporting_from_the_list_and_from_the_chat(
+def test_exporting_from_the_list(
     library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Catches an export that overwrites an earlier one, or cannot be found."""
@@ -248,15 +248,11 @@ def test_exporting_from_the_list_and_from_the_chat(
 
     async def test() -> None:
         async with chat(FakeSession(), size=SMALL, recorder=Recorder(library)) as (app, pilot):
-            app.action_export_chat()
-            assert "nothing to export yet" in str(app.chat.prompt_bar.border_title)
             await opened(app, pilot)
             await pilot.press("x")
             await pilot.pause()
             assert f"Exported to eagle-chat-{identifier}.md" in picture(app)
-            await pilot.press("enter")
-            await reply_over(app, pilot)
-            app.action_export_chat()
+            await pilot.press("x")
             for name in (f"eagle-chat-{identifier}.md", f"eagle-chat-{identifier}-2.md"):
                 assert SKY in (tmp_path / name).read_text(encoding="utf-8")
 
@@ -316,5 +312,33 @@ def test_a_resumed_reply_is_kept_by_an_export(library: Library) -> None:
             await pilot.pause()
             assert replies(app)[0] == "The <Rhône>."
             assert "Rhône" in picture(app)
+
+    run(test)
+
+
+def test_the_columns_stay_when_the_model_is_there(library: Library) -> None:
+    """Catches a conversation read while the model loads whose lines break elsewhere once that is over."""
+    hold(library, "Why is the sky blue?")
+
+    async def test() -> None:
+        loaded = threading.Event()
+        session = FakeSession(info=replace(INFO, sized=True))
+
+        def make(progress: object) -> FakeSession:
+            loaded.wait(8)
+            return session
+
+        app = EagleChatApp(make, title="x", recorder=Recorder(library))
+        async with app.run_test(size=(160, 50)) as pilot:
+            await opened(app, pilot)
+            await pilot.press("enter")
+            await wait_until(lambda: replies(app) == [SKY])
+            await pilot.pause()
+            before = app.chat.transcript.size.width
+            loaded.set()
+            await wait_until(lambda: app.feed.info is not None)
+            await pilot.pause()
+            assert app.chat.transcript.size.width == before
+            app.worker.quit()
 
     run(test)
