@@ -77,7 +77,7 @@ class Picture:
         return dendrogram.width_needed(self.record) if self.view == "dendrogram" else 0
 
     def legend(self, tree: list[Row]) -> list[Row]:
-        """What the glyphs of a `tree` mean, and its numbers where it has some; where there is a row for it."""
+        """What glyphs and numbers of a `tree` mean, where it has them and there is a row for it."""
         if self.height < WITH_LEGEND:
             return []
         return [legend(self.width, self.ascii_only, numbers=any(map(has_scores, tree)))]

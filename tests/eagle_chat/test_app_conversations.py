@@ -9,11 +9,13 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from eagle_chat.app import EagleChatApp
+from eagle_chat.choices import Choices
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.documents import html
 from eagle_chat.events import RoundDone
 from eagle_chat.pictures import colours
+from eagle_chat.saved_choices import saved_choices
 from eagle_chat.screens.conversations import ConversationsScreen
 from tests.eagle_chat.app_pilot import (
     chat,
@@ -239,9 +241,7 @@ def test_deleting_asks_and_keeps_the_one_on_screen(library: Library) -> None:
     run(test)
 
 
-def test_exporting_from_the_list(
-    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exporting_from_the_list(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an export that overwrites an earlier one, or cannot be found."""
     identifier = hold(library, "one")
     monkeypatch.chdir(tmp_path)
@@ -342,3 +342,34 @@ def test_the_columns_stay_when_the_model_is_there(library: Library) -> None:
             app.worker.quit()
 
     run(test)
+
+
+def test_how_it_was_decoded_comes_back(library: Library) -> None:
+    """Catches a chat that goes on at another temperature, and a flag that the saved chat overrules."""
+    wanted = Choices("pld", temperature=0.7, top_p=0.9, seed=5, max_new_tokens=60)
+
+    async def held() -> None:
+        async with chat(FakeSession(), size=SMALL, recorder=Recorder(library)) as (app, pilot):
+            for command in ("/temp 0.7", "/top-p 0.9", "/seed 5", "/max 60", "/method pld"):
+                await send(app, pilot, command)
+            await send(app, pilot, "one")
+            await reply_over(app, pilot)
+
+    async def resumed() -> None:
+        session, last = FakeSession(), library.find("last")
+        recorder = Recorder(library, given={"top_p"})
+        async with chat(session, size=SMALL, recorder=recorder, resume=last) as (app, pilot):
+            await wait_until(lambda: "T=0.7" in picture(app))
+            assert session.choices == replace(wanted, top_p=1.0)
+            await send(app, pilot, "/seed")
+            assert "/seed is 5 now" in str(app.chat.prompt_bar.border_title)
+
+    run(held)
+    run(resumed)
+
+
+def test_a_method_that_is_not_here_stays_away() -> None:
+    """Catches a chat held with another head that cannot be opened, and values that no parameter can have."""
+    session = {"method": "medusa", "temperature": "hot", "seed": -1, "top_p": 0.5}
+    now = Choices("eagle2", temperature=0.3)
+    assert saved_choices(session, now, ("none", "eagle2")) == replace(now, top_p=0.5)
