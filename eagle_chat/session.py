@@ -70,9 +70,7 @@ class ChatSession:
         self.info = info
         self.choices = choices
         self.watched = watched  # somebody sees the trees: record what the target thought of them
-        self._restored: tuple[Choices, Choices] | None = (
-            None  # what came with a conversation; what was before
-        )
+        self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
         self._messages = self._system
         self._last: Exchange | None = None
 

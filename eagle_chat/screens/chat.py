@@ -131,11 +131,9 @@ class ChatScreen(SteadyScreen[None]):
 
     @property
     def focus_chain(self) -> list[Widget]:
-        """Tab leads from the prompt to the tree first, then to the tokens of the newest reply if they show."""
+        """Tab leads from the prompt to the tree, then to the newest reply's tokens where they show."""
         first = (self.tree_view, self.transcript.token_view)
-        return sorted(
-            super().focus_chain, key=lambda each: first.index(each) if each in first else len(first)
-        )
+        return sorted(super().focus_chain, key=lambda each: first.index(each) if each in first else 2)
 
     def on_mount(self) -> None:
         """Nothing has happened yet."""
@@ -279,9 +277,7 @@ class ChatScreen(SteadyScreen[None]):
             self.tree_view.focus()
         self.transcript.show_tokens(shown)
         if self.transcript.token_view is not None:
-            self.prompt_bar.hint(
-                "Who wrote what: tab goes from the tree to the tokens, h shows the text again."
-            )
+            self.prompt_bar.hint("Who wrote what: tab goes to the tokens, h shows the text again.")
 
     def on_token_view_round_wanted(self, message: TokenView.RoundWanted) -> None:
         """The tree shows where a token comes from; while a reply is written it shows that one."""

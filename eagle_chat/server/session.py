@@ -62,9 +62,7 @@ class ServerSession:
         self._client = client
         self.choices = Choices.of(options, SERVER)
         self.methods = (SERVER,)  # however it drafts
-        self._restored: tuple[Choices, Choices] | None = (
-            None  # what came with a conversation; what was before
-        )
+        self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
         self._messages = self._system
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses

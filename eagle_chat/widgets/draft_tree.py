@@ -260,9 +260,8 @@ class DraftTreeView(ScrollView, can_focus=True):
             above = int(bool(self._heading))
             region = Region(cell.x, cell.row + above, cell.width, 1)
             spacing = Spacing(above, 0, len(self._foot), 0)
-            self.scroll_to_region(
-                region, spacing=spacing, animate=False, force=True
-            )  # before its bar is there
+            # by force: its bar may not be there yet
+            self.scroll_to_region(region, spacing=spacing, animate=False, force=True)
 
     def _moved(self) -> None:
         """Another round is looked at because somebody wants to."""

@@ -68,7 +68,7 @@ def test_prompt_lookup_needs_no_head(racing: Racing) -> None:
 def test_replies_end_before_a_small_model_repeats_itself(
     command: Command, chat_model: Path, one_thread: None
 ) -> None:
-    """Catches a race over hundreds of tokens of a loop, which drafting wins easily, and a card that hides it."""
+    """Catches a race over hundreds of tokens of a loop, easily won by drafting, and a card without that."""
     options = ("--model", chat_model, "--dtype", "fp32", "--methods", "pld,none", "--seed", "3")
     ran = command("race", "Hi", *options)
     assert "plain    128 tokens · τ 1.00" in ran.out

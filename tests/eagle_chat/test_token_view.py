@@ -119,7 +119,7 @@ def test_the_next_reply_shows_it_too() -> None:
 
 
 def test_keys_mean_what_they_meant() -> None:
-    """Catches a toggle that takes the keys of the tree away, and c that copies where it showed calibration."""
+    """Catches a toggle that takes the keys of the tree away, and a c that copies."""
 
     async def test() -> None:
         async with chat(FakeSession(), size=(100, 40)) as (app, pilot):
