@@ -226,10 +226,6 @@ class EagleChatApp(ExportingApp):
         """Those of earlier."""
         self.saved.open_list()
 
-    def action_export_chat(self) -> None:
-        """The conversation on screen, as Markdown."""
-        self.saved.export()
-
     def action_help(self) -> None:
         """Keys and definitions."""
         if not isinstance(self.screen, HelpScreen):

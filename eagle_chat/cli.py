@@ -17,7 +17,7 @@ from eagle_chat.cli_models import around_models
 from eagle_chat.cli_studying import studying
 from eagle_chat.cli_training import train
 from eagle_chat.cli_watching import Ascii, Theme, watching
-from eagle_chat.configuration import WEIGHTS
+from eagle_chat.configuration import WEIGHTS, is_given
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Options, with_options
 
@@ -99,7 +99,8 @@ def chat(  # noqa: PLR0913 - one for each option
         return
     from eagle_chat.opening import Wanted, open_chat
 
-    raise typer.Exit(open_chat(ctx, options, Wanted(theme, ascii_only, plain, resume, not no_save)))
+    given = frozenset(name for name in ctx.params if is_given(ctx, name))
+    raise typer.Exit(open_chat(ctx, options, Wanted(theme, ascii_only, plain, resume, not no_save, given)))
 
 
 @cli.command()

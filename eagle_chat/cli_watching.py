@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -51,7 +52,7 @@ def replay(  # noqa: PLR0913 - one for each option
 
 
 @watching.command()
-@with_options
+@partial(with_options, max_new_tokens=128)
 def race(  # noqa: PLR0913 - one for each option
     ctx: typer.Context,
     *,
@@ -77,7 +78,9 @@ def race(  # noqa: PLR0913 - one for each option
 ) -> None:
     """Answer a prompt with two methods, one after the other, then watch both side by side on one clock.
 
-    Same seed, same machine, one model in memory. Without a terminal the result card is printed.
+    Same seed, same machine, one model in memory. Without a terminal the result card is printed. Replies end
+    after 128 tokens unless --max-new-tokens says otherwise: a small model repeats itself by and by, which
+    flatters whoever drafts.
     """
     from eagle_chat.headless import read_prompt
     from eagle_chat.look import chosen

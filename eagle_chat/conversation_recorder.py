@@ -9,15 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
 
 from eagle_chat.conversations import Library, Line, SavedConversation, as_bytes, now, turn_line
 from eagle_chat.events import Arrived, Event, Failed, Finished, RoundDone, SessionInfo, Started
-
-if TYPE_CHECKING:
-    from eagle_chat.options import Options
 
 _LETTERS = "23456789abcdefghjkmnpqrstuvwxyz"  # none that is easily taken for another
 _ID_LENGTH = 6
@@ -31,13 +27,11 @@ class Recorder:
     is not, another app goes on with the same conversation, and we go on in a file of our own.
     """
 
-    def __init__(
-        self, library: Library, *, saves: bool = True, settings: Mapping[str, Any] | None = None
-    ) -> None:
+    def __init__(self, library: Library, *, saves: bool = True, given: Collection[str] = ()) -> None:
         self.library = library
         self.saves = saves
         self.conversation: SavedConversation | None = None  # as it is on screen
-        self._settings = settings or {}  # of decoding, beside those in SessionInfo
+        self.given = given  # of the choices: on the command line, so that no saved conversation changes them
         self._length: int | None = None  # of our file; None where there is none we could add to
         self._gone = False  # deleted by somebody: they do not want it saved
         self._told = False  # that nothing can be written
@@ -82,7 +76,7 @@ class Recorder:
         system = next((each["content"] for each in event.messages if each["role"] == "system"), None)
         number, lines = self._agree(messages[:-1])
         session = {key: value for key, value in asdict(info).items() if key != "notes"}
-        session |= {**self._settings, "system": system}
+        session |= {"system": system, "choices": asdict(event.choices)}
         if session != self.conversation.session:
             lines.insert(0, {"session": session})
         lines.append(turn_line(number, event.prompt, event.method, event.seed, now()))
@@ -168,12 +162,6 @@ class Recorder:
         self._told = True
         reason = error.strerror or type(error).__name__
         return f"This chat goes on, but is not saved: {reason} ({self.library.folder})."
-
-
-def settings_of(options: Options) -> dict[str, Any]:
-    """What a session line has beside SessionInfo."""
-    names = ("top_p", "top_k", "min_p", "repetition_penalty", "max_new_tokens")
-    return {name: getattr(options, name) for name in names}
 
 
 def _new_id() -> str:

@@ -43,9 +43,9 @@ class ExportingApp(ThemedApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Ours in place of Textual's screenshot, whose font comes from elsewhere."""
-        yield SystemCommand("Save a picture of the screen", "SVG and PNG", self.action_export_screen)
-        yield SystemCommand("Save a picture of the tree", "Alone, as SVG and PNG", self.action_export_tree)
-        yield SystemCommand("Save the text", "Markdown, and a page with all trees", self.action_export_text)
+        yield SystemCommand("Export a picture of the screen", "SVG and PNG", self.action_export_screen)
+        yield SystemCommand("Export a picture of the tree", "Alone, as SVG and PNG", self.action_export_tree)
+        yield SystemCommand("Export the text", "Markdown, and a page with all trees", self.action_export_text)
         yield from (each for each in super().get_system_commands(screen) if each.title != "Screenshot")
 
     def action_export_screen(self) -> None:

@@ -27,6 +27,7 @@ class Wanted:
     plain: bool
     resume: str | None  # id of a saved conversation
     saves: bool
+    given: frozenset[str]  # names of the options that the command line has
 
 
 def open_chat(ctx: typer.Context, options: Options, wanted: Wanted) -> int:
@@ -54,12 +55,12 @@ def open_chat(ctx: typer.Context, options: Options, wanted: Wanted) -> int:
 
 
 def _open_app(options: Options, wanted: Wanted, theme: str | None, look: Look) -> int:
-    from eagle_chat.conversation_recorder import Recorder, settings_of
+    from eagle_chat.conversation_recorder import Recorder
     from eagle_chat.conversations import Library
     from eagle_chat.replacement import replacement, session_factory
     from eagle_chat.running import run_app
 
-    recorder = Recorder(Library(), saves=wanted.saves, settings=settings_of(options))
+    recorder = Recorder(Library(), saves=wanted.saves, given=wanted.given)
     resumed = recorder.library.find(wanted.resume) if wanted.resume else None
     return run_app(
         session_factory(options),

@@ -21,5 +21,4 @@ def palette_commands(app: EagleChatApp) -> Iterable[SystemCommand]:
     yield SystemCommand("Copy the last reply", "As Markdown", command("/copy"))
     yield SystemCommand("Parameters", "Temperature, seed, method and the rest", command("/params"))
     yield SystemCommand("Conversations", "Search and resume", app.action_conversations)
-    yield SystemCommand("Export this chat", "As Markdown", app.action_export_chat)
     yield SystemCommand("Help", "Keys, numbers and the tree", app.action_help)

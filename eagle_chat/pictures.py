@@ -97,7 +97,7 @@ def tree_rows(
     tree = picture.tree()
     while tree and not row_text(tree[-1]).strip():
         tree.pop()
-    return [picture.heading(None), *tree, *picture.words(node, len(tree))]
+    return [picture.heading(None), *tree, *picture.words(node, tree)]
 
 
 def tree_svg(rows: Sequence[Row], palette: Colours, title: str) -> str:

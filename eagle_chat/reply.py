@@ -77,6 +77,11 @@ class Reply:
         return self._clock[-1] if self._clock else 0.0
 
     @property
+    def decode_ms(self) -> float:
+        """Engine time since the prompt was read."""
+        return self.ms - self.statistics.prefill_ms
+
+    @property
     def is_turn(self) -> bool:
         """Whether it has become part of the conversation: it came to an end, with some text."""
         return self.over and self.problem is None and bool(self.text)

@@ -7,6 +7,7 @@ from eagle_chat import __version__
 from eagle_chat.bench_machine import without_path
 from eagle_chat.events import SessionInfo
 from eagle_chat.layout.tokens import truncate
+from eagle_chat.summary import HOW_IT_ENDED
 from eagle_chat.visible import visible
 
 WIDEST_PROMPT = 66  # cells
@@ -40,4 +41,6 @@ def _figures(summary: Mapping[str, Any]) -> str:
     parts = [f"{summary['new_tokens']} tokens"]
     parts += [f"τ {summary['tau']:.2f}"] if summary["tau"] is not None else []
     parts += [f"{summary['tokens_per_second']:.1f} tok/s"] if summary["tokens_per_second"] is not None else []
+    if end := HOW_IT_ENDED.get(summary["stopped_by"]):
+        parts.append(end)
     return " · ".join(parts)

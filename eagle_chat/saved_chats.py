@@ -1,14 +1,12 @@
-"""What the app does with saved conversations: list them, go on with one, export the one on screen."""
+"""What the app does with saved conversations: list them, go on with one."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagle_chat.conversation import Entry
-from eagle_chat.conversation_export import CUT_OFF, export, free_name, numbers
+from eagle_chat.conversation_export import CUT_OFF, numbers
 from eagle_chat.conversations import SavedConversation, SavedTurn
-from eagle_chat.errors import EagleChatError
 from eagle_chat.events import Finished, Started
 from eagle_chat.reply import Reply
 from eagle_chat.screens.conversations import ConversationsScreen
@@ -55,6 +53,8 @@ class SavedChats:
         """Show it, and have the session go on with it."""
         app, chat = self._app, self._app.chat
         self._resumed = conversation
+        if app.feed.info is None:
+            chat.expect(conversation.session.get("device"))
         app.worker.resume(conversation)
         chat.transcript.clear()
         chat.tree_view.show(None)
@@ -71,23 +71,6 @@ class SavedChats:
         if conversation.unanswered:
             chat.prompt_bar.give_back(conversation.unanswered)
         chat.prompt_bar.prompt.focus()
-
-    def export(self) -> None:
-        """The conversation on screen, as Markdown in the current folder."""
-        conversation = self.current
-        if self._app.busy:
-            self._app.say("Wait for the reply, or stop it with esc, then export the conversation.")
-            return
-        if conversation is None:
-            self._app.say("There is nothing to export yet: send a prompt first.")
-            return
-        file = free_name(conversation, Path.cwd())
-        try:
-            export(conversation, file)
-        except EagleChatError as error:
-            self._app.say(str(error))
-        else:
-            self._app.say(f"Exported to {file.name} in {file.parent}.")
 
     def _chosen(self, conversation: SavedConversation | None) -> None:
         on_screen = self.current.id if self.current is not None else None

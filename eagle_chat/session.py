@@ -17,6 +17,7 @@ from eagle_chat.errors import UsageError
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
+from eagle_chat.saved_choices import left_behind
 from eagle_chat.summary import Outcome, summarise
 from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
 from engine import (
@@ -72,7 +73,7 @@ class ChatSession:
         self.info = info
         self.choices = choices
         self.watched = watched  # somebody sees the trees: record what the target thought of them
-        self._left: Choices | None = None  # what was chosen before a conversation was restored
+        self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
         self._messages = self._system
         self._last: Exchange | None = None
 
@@ -145,7 +146,7 @@ class ChatSession:
 
     def go_on_after(self, turns: Sequence[Turn]) -> None:
         """Go on after these turns, whichever model wrote them."""
-        self.new_chat()
+        self._forget()
         for turn in turns:
             asked = [*self._messages, {"role": "user", "content": turn.prompt}]
             settings = replace(_decoded_as(turn.choices, self.settings), seed=turn.seed)
@@ -155,19 +156,19 @@ class ChatSession:
             self._messages = [*asked, {"role": "assistant", "content": turn.text}]
 
     def new_chat(self) -> None:
-        """Forget the conversation."""
-        self.engine.reset()
-        if self._left:  # the system prompt of a restored conversation goes with it
-            self.choices, self._left = replace(self.choices, system=self._left.system), None
-        self._messages = self._system
-        self._last = None
+        """Forget the conversation, and how it was decoded where that came with it."""
+        if self._restored:
+            self.change(left_behind(self.choices, *self._restored))
+            self._restored = None
+        self._forget()
 
-    def restore(self, messages: Sequence[Message]) -> None:
-        """Go on after `messages`, with their system prompt; the next prompt has them read."""
-        own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
+    def restore(self, messages: Sequence[Message], choices: Choices) -> None:
+        """Go on after `messages`, decoded as chosen; the next prompt has them read."""
         self.new_chat()
-        self._left, self.choices = self.choices, replace(self.choices, system=own)
-        self._messages = list(messages)
+        before = self.choices
+        self.change(choices)
+        self._restored = choices, before
+        self._messages = [*self._system, *_without_system(list(messages))]
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._exchange(self._messages[:-1], self.choices.seed)
 
@@ -177,6 +178,11 @@ class ChatSession:
         gc.unfreeze()
         gc.collect()
         free_cached_memory()
+
+    def _forget(self) -> None:
+        self.engine.reset()
+        self._messages = self._system
+        self._last = None
 
     @property
     def _system(self) -> list[Message]:

@@ -30,6 +30,7 @@ from eagle_chat.events import (
     SessionInfo,
 )
 from eagle_chat.gate import Gate
+from eagle_chat.saved_choices import saved_choices
 
 log = logging.getLogger(__name__)
 
@@ -56,8 +57,8 @@ class Session(Protocol):
     def new_chat(self) -> None:
         """Forget the conversation."""
 
-    def restore(self, messages: Sequence[dict[str, str]]) -> None:
-        """Go on after these messages."""
+    def restore(self, messages: Sequence[dict[str, str]], choices: Choices) -> None:
+        """Go on after these messages, decoded as chosen until a new chat."""
 
     def change(self, choices: Choices) -> None:
         """Decode what follows as chosen. Raises UsageError, and changes nothing, for what cannot be."""
@@ -125,7 +126,9 @@ class Worker(threading.Thread):
         """Queue a saved conversation, to go on with."""
 
         def request(session: Session, _stop: threading.Event) -> None:
-            session.restore(conversation.messages())
+            had, given = conversation.session, self.recorder.given
+            choices = saved_choices(had, session.choices, session.methods, given)
+            session.restore(conversation.messages(), choices)
             self._note(self.recorder.resume(conversation, session.info))
             self.inbox.append(Ready(replace(session.info, notes=()), session.choices, session.methods))
 

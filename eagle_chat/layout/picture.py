@@ -5,7 +5,7 @@ from typing import Literal
 
 from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table, telling
 from eagle_chat.layout.cells import Cell
-from eagle_chat.layout.rows import Row, heading, legend
+from eagle_chat.layout.rows import Row, has_scores, heading, legend
 from eagle_chat.phases import Phase, Sight, sight
 from eagle_chat.records import RoundRecord
 
@@ -76,14 +76,16 @@ class Picture:
         """What the tree takes at least; 0 where it fits any width."""
         return dendrogram.width_needed(self.record) if self.view == "dendrogram" else 0
 
-    def legend(self) -> list[Row]:
-        """What the glyphs mean, where there is a row for it."""
-        return [legend(self.width, self.ascii_only)] if self.height >= WITH_LEGEND else []
+    def legend(self, tree: list[Row]) -> list[Row]:
+        """What glyphs and numbers of a `tree` mean, where it has them and there is a row for it."""
+        if self.height < WITH_LEGEND:
+            return []
+        return [legend(self.width, self.ascii_only, numbers=any(map(has_scores, tree)))]
 
-    def words(self, node: int | None, taken: int) -> list[Row]:
-        """The round or a node in words for those who look closer; `taken` rows are the tree's."""
-        last = self.legend()
-        free = self.height - (self.height >= WITH_HEADING) - taken
+    def words(self, node: int | None, tree: list[Row]) -> list[Row]:
+        """The round or a node in words for those who look closer, in the room that the `tree` leaves."""
+        last = self.legend(tree)
+        free = self.height - (self.height >= WITH_HEADING) - len(tree)
         about_round = self._about_round()
         if self.phase is None and free < len(about_round) + len(last):
             about_round = about_round[:1]

@@ -104,15 +104,20 @@ def ruled(title: str, width: int, ascii_only: bool = False) -> Row:
     return [*row, (line * (width - row_width(row)), "edge")]
 
 
-def legend(width: int, ascii_only: bool = False) -> Row:
-    """What the glyphs and numbers mean, as many words as fit."""
+def has_scores(row: Row) -> bool:
+    """Whether probabilities stand in it as `nn/mm`."""
+    return any(role == "score" and "/" in text for text, role in row)
+
+
+def legend(width: int, ascii_only: bool = False, *, numbers: bool = True) -> Row:
+    """What the glyphs and the `numbers` mean, as many words as fit."""
     mark = marks(ascii_only)
     words: list[tuple[str, str]] = [
         (f"{mark[NodeState.ACCEPTED]}accepted", "accepted"),
         (f"{mark[NodeState.REJECTED]}rejected", "rejected"),
         (f"{mark[NodeState.BONUS]}target's own", "bonus"),
         (f"{mark[NodeState.UNREACHABLE]}unreachable", "unreachable"),
-        ("nn/mm draft%/target%", "score"),
+        *([("nn/mm draft%/target%", "score")] if numbers else []),
         (f"{mark[NodeState.ROOT]}root", "root"),
         (f"{mark[NodeState.DROPPED]}drawn, not kept", "dropped"),
         ("+n folded", "label"),

@@ -5,13 +5,13 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import OptionList
 
+from eagle_chat.screens.steady import SteadyModal
 from eagle_chat.tour.chapters import chapters
 
 
-class ChaptersScreen(ModalScreen[int | None]):
+class ChaptersScreen(SteadyModal[int | None]):
     """A list over the lesson; its result is the number of a chapter."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -36,7 +36,8 @@ HEIGHTS = [(0, "-flat"), (SMALLEST[1], "-low"), (24, "-normal"), (32, "-high")]
 SMALL_TREE = 12  # nodes
 WELCOME = (
     "Ask something below. The draft tree and the speed of every round appear beside the text.\n"
-    "ctrl+r runs the last prompt again without drafting and compares. F1 explains keys and numbers."
+    "ctrl+r runs the last prompt again without drafting and compares. F1 explains keys and numbers.\n"
+    "New to this? `eagle-chat tour` shows in eight short chapters how it works."
 )
 SERVER_WELCOME = (
     "Ask something below: the model runs on the server, with drafts of its own. How much of them it accepts "
@@ -97,7 +98,7 @@ class ChatScreen(SteadyScreen[None]):
             "who wrote what",
             id="chat.tokens",
             show=False,
-            tooltip="in the replies: underlined was drafted, bold is the model's own",
+            tooltip="in the replies: underlined was drafted, bold is the model's own; tab goes there",
         ),
         Binding("y", "app.command('/copy')", "copy the last reply as Markdown", id="chat.copy", show=False),
     ]
@@ -115,6 +116,7 @@ class ChatScreen(SteadyScreen[None]):
         self._painted: tuple[Reply, Figures] | None = None  # what the panels show
         self._server = False  # the model runs elsewhere
         self._blinks = self.prompt_bar.prompt.cursor_blink
+        self.expect("cpu")
 
     def compose(self) -> ComposeResult:
         """All parts; the style sheet places them."""
@@ -130,13 +132,18 @@ class ChatScreen(SteadyScreen[None]):
 
     @property
     def focus_chain(self) -> list[Widget]:
-        """Tab leads from the prompt to the tree first."""
-        return sorted(super().focus_chain, key=lambda widget: widget is not self.tree_view)
+        """Tab leads from the prompt to the tree, then to the newest reply's tokens where they show."""
+        first = (self.tree_view, self.transcript.token_view)
+        return sorted(super().focus_chain, key=lambda each: first.index(each) if each in first else 2)
 
     def on_mount(self) -> None:
         """Nothing has happened yet."""
         self._welcome = self.transcript.note(WELCOME)
         self.tree_view.show(None)
+
+    def expect(self, device: object) -> None:
+        """A model is loaded, probably on this device: leave the room that its trees will leave."""
+        self.set_class(device == "cpu", "-small-tree")
 
     def loaded(self, info: SessionInfo) -> None:
         """The session is there: a tree of few nodes leaves more room to the conversation."""
@@ -273,8 +280,12 @@ class ChatScreen(SteadyScreen[None]):
             self.prompt_bar.hint("A server does not say which tokens were drafted.")
             return
         self.toggle_class("-tokens")
-        view = self.transcript.show_tokens(self.has_class("-tokens"))
-        (view or self.tree_view).focus()
+        shown = self.has_class("-tokens")
+        if not shown and isinstance(self.focused, TokenView):
+            self.tree_view.focus()
+        self.transcript.show_tokens(shown)
+        if self.transcript.token_view is not None:
+            self.prompt_bar.hint("Who wrote what: tab goes to the tokens, h shows the text again.")
 
     def on_token_view_round_wanted(self, message: TokenView.RoundWanted) -> None:
         """The tree shows where a token comes from; while a reply is written it shows that one."""

@@ -79,15 +79,17 @@ class CompareScreen(SteadyScreen[None]):
         self.paint()
 
     def paint(self) -> None:
-        """Show both runs at the same moment of the engine's clock, and the verdict once there is one."""
+        """Show both runs at the same moment of decoding, and the verdict once there is one."""
         other = self.other
-        ms = 0.0 if other is None else other.ms
         self._below.update(self._verdict_line())
         found = self.verdict.difference if self.verdict else None
         marked = found.index if found else None
-        self._left.show(self.drafted, self.drafted.ms if other is not None and other.over else ms, marked)
-        if other is not None:
-            self._right.show(other, ms, marked)
+        if other is None or not other.rounds:  # reading the prompt is no part of the race
+            self._left.clear()
+        else:
+            ms = (self.drafted if other.over else other).decode_ms
+            self._left.show(self.drafted, ms, marked)
+            self._right.show(other, other.decode_ms, marked)
         self.refresh_bindings()
 
     def action_close(self) -> None:

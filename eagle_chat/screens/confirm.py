@@ -5,11 +5,12 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from eagle_chat.screens.steady import SteadyModal
 
-class ConfirmScreen(ModalScreen[bool]):
+
+class ConfirmScreen(SteadyModal[bool]):
     """One question; whatever is not a clear yes is a no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

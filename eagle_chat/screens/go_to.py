@@ -6,8 +6,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.screen import ModalScreen
 from textual.widgets import Input, Static
+
+from eagle_chat.screens.steady import SteadyModal
 
 PLACE = re.compile(r"(?P<round>\d{1,9})|(?P<seconds>\d{1,9}(\.\d{0,9})?|\.\d{1,9}) ?s")
 
@@ -20,7 +21,7 @@ def parse_place(text: str) -> int | float | None:
     return int(match["round"]) if match["round"] else float(match["seconds"])
 
 
-class GoToScreen(ModalScreen[int | float | None]):
+class GoToScreen(SteadyModal[int | float | None]):
     """One line over the replay."""
 
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "close", id="go_to.close")]

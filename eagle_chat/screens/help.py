@@ -7,10 +7,9 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
-from eagle_chat.screens.steady import SteadyScreen
+from eagle_chat.screens.steady import SteadyModal
 from eagle_chat.themed_app import ThemedApp
 
 Rows = list[tuple[str, str]]
@@ -65,7 +64,7 @@ PROMISE = (
 )
 
 
-class HelpScreen(SteadyScreen[None], ModalScreen[None]):
+class HelpScreen(SteadyModal[None]):
     """A page over the chat."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -9,14 +9,14 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import HorizontalGroup, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Input, Label, Static
 
 from eagle_chat.choices import PARAMETERS, Choices, Parameter, method_parameter
 from eagle_chat.errors import UsageError
+from eagle_chat.screens.steady import SteadyModal
 
 
-class ParametersScreen(ModalScreen[Choices | None]):
+class ParametersScreen(SteadyModal[Choices | None]):
     """Answers with the new choices, or None where all stays as it is."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

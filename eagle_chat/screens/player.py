@@ -201,5 +201,7 @@ class PlayerScreen(SteadyScreen[None]):
             tree.action_cycle_view()
 
     def action_leave(self) -> None:
-        """To the part that had the keys at first."""
+        """To the part that had the keys at first, with no node selected."""
+        for tree in self.query(DraftTreeView):
+            tree.point_at(None)
         self.set_focus(self.query_one(self.AUTO_FOCUS) if self.AUTO_FOCUS else None)

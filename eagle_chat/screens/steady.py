@@ -1,7 +1,7 @@
-"""A screen that looks only at the newest size of the terminal."""
+"""Screens that look only at the newest size of the terminal."""
 
 from textual import events
-from textual.screen import Screen, ScreenResultType
+from textual.screen import ModalScreen, Screen, ScreenResultType
 
 
 class SteadyScreen(Screen[ScreenResultType]):
@@ -14,3 +14,7 @@ class SteadyScreen(Screen[ScreenResultType]):
         """A size that is no longer that of the terminal is for nobody: the newer one is on its way."""
         if not isinstance(event, events.Resize) or event.size == self.app.size:
             await super().on_event(event)
+
+
+class SteadyModal(SteadyScreen[ScreenResultType], ModalScreen[ScreenResultType]):
+    """The same over another screen."""

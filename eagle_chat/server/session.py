@@ -15,6 +15,7 @@ from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import SERVER, Event, Finished, Loading, Note, SessionInfo, Started
 from eagle_chat.options import Options
 from eagle_chat.records import Acceptance
+from eagle_chat.saved_choices import left_behind
 from eagle_chat.server.address import api_key
 from eagle_chat.server.client import Model, ServerClient
 from eagle_chat.server.failures import RequestRefusedError
@@ -61,7 +62,7 @@ class ServerSession:
         self._client = client
         self.choices = Choices.of(options, SERVER)
         self.methods = (SERVER,)  # however it drafts
-        self._left: Choices | None = None  # what was chosen before a conversation was restored
+        self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
         self._messages = self._system
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses
@@ -99,11 +100,11 @@ class ServerSession:
         raise UsageError(NO_COMPARISON)
 
     def new_chat(self) -> None:
-        """Forget the conversation."""
-        if self._left:  # the system prompt of a restored conversation goes with it
-            self.choices, self._left = replace(self.choices, system=self._left.system), None
-        self._messages = self._system
-        self._last = None
+        """Forget the conversation, and what was asked for where that came with it."""
+        if self._restored:
+            self.change(left_behind(self.choices, *self._restored))
+            self._restored = None
+        self._forget()
 
     def change(self, choices: Choices) -> None:
         """Ask for what follows as chosen. Raises UsageError for what is the server's own."""
@@ -115,7 +116,7 @@ class ServerSession:
 
     def go_on_after(self, turns: Sequence[Turn]) -> None:
         """Go on after these turns, whichever model wrote them."""
-        self.new_chat()
+        self._forget()
         for turn in turns:
             self._last = [*self._messages, {"role": "user", "content": turn.prompt}]
             self._messages = [*self._last, {"role": "assistant", "content": turn.text}]
@@ -127,12 +128,17 @@ class ServerSession:
     def _system(self) -> list[Message]:
         return [{"role": "system", "content": self.choices.system}] if self.choices.system else []
 
-    def restore(self, messages: Sequence[Message]) -> None:
-        """Go on after `messages`, with their system prompt."""
-        own = messages[0]["content"] if messages and messages[0]["role"] == "system" else None
+    def _forget(self) -> None:
+        self._messages = self._system
+        self._last = None
+
+    def restore(self, messages: Sequence[Message], choices: Choices) -> None:
+        """Go on after `messages`, asked for as chosen."""
         self.new_chat()
-        self._left, self.choices = self.choices, replace(self.choices, system=own)
-        self._messages = list(messages)
+        before = self.choices
+        self.change(choices)
+        self._restored = choices, before
+        self._messages = [*self._system, *(m for m in messages if m["role"] != "system")]
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._messages[:-1]
 
@@ -140,7 +146,7 @@ class ServerSession:
         seed = secrets.randbelow(2**31) if seed is None else seed
         reply = Incoming(seed)
         self._last = messages  # also of a reply that fails: f5 asks again
-        yield Started(messages[-1]["content"], SERVER, seed, messages=messages)
+        yield Started(messages[-1]["content"], SERVER, seed, messages=messages, choices=self.choices)
         before = self._counters()
         try:
             yield from self._receive(messages, reply, stop)

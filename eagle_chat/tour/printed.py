@@ -24,7 +24,7 @@ def _step(step: Step) -> str:
     paragraphs = [fill(part, WIDTH) for part in step.text().split("\n\n")]
     picture = Picture(step.record, "dendrogram", WIDTH, HEIGHT, False, step.phase)
     tree = picture.tree()
-    words = picture.words(step.node, len(tree))
+    words = picture.words(step.node, tree)
     rows = [picture.heading(None), *tree, *words]
     drawn = "\n".join(row_text(row).rstrip() for row in rows)
     return visible("\n\n".join([*paragraphs, drawn]))

@@ -38,22 +38,25 @@ class RunColumn(Vertical):
         self._numbers.update("")
 
     def show(self, reply: Reply, ms: float, marked: int | None = None) -> None:
-        """The text that was there after `ms` of engine time, and the numbers of the whole run so far.
+        """The text that was there after `ms` of decoding, and the numbers of the whole run so far.
+
+        All of them are of decoding; the time that the prompt took stands apart.
 
         `marked` is the token of a finished run where the other one went on differently.
         """
-        text = reply.text_at(ms)
+        numbers = reply.statistics
+        text = reply.text_at(numbers.prefill_ms + ms)
         content = Content(visible(text)) if marked is None else _with_mark(text, *reply.place_of(marked))
         self._text.update(content)
-        numbers = reply.statistics
-        parts = [f"{min(ms, reply.ms) / 1000:6.2f} s"]
+        parts = [f"{min(ms, reply.decode_ms) / 1000:6.2f} s"]
         if numbers.tokens_per_second is not None and numbers.tau is not None:
             parts += [f"{numbers.tokens_per_second:.1f} tok/s", f"τ {numbers.tau:.2f}"]
         if reply.problem:
             parts.append(f"✗ {reply.problem}")
-        elif reply.over and ms >= reply.ms:
+        elif reply.over and ms >= reply.decode_ms:
             parts.append("■ stopped" if reply.stopped else "done")
-        self._numbers.update(Content(visible("   ".join(parts))))
+        prefill = f"{numbers.prefill_ms / 1000:6.2f} s before that: prefill"
+        self._numbers.update(Content(visible(f"{'   '.join(parts)}\n{prefill}")))
 
 
 def _with_mark(text: str, begin: int, end: int) -> Content:

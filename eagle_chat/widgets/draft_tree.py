@@ -160,7 +160,7 @@ class DraftTreeView(ScrollView, can_focus=True):
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now; other keys are for the screen."""
         if action == "live":
-            return self._rewinding.held or self.node is not None
+            return self._rewinding.following and (self._rewinding.held or self.node is not None)
         if action == "select":
             return self.record is not None
         return self._rewinding.following or action not in ("step", "first")
@@ -187,6 +187,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def watch_view(self) -> None:
         self._arrange()
+        self._show_selected()
 
     def on_mount(self) -> None:
         self.ascii_only = self.ascii_only or getattr(self.app, "ascii_only", False)
@@ -196,6 +197,7 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def on_resize(self, event: events.Resize) -> None:
         self._arrange()
+        self._show_selected()
 
     def notify_style_update(self) -> None:
         self._styles.clear()
@@ -250,10 +252,16 @@ class DraftTreeView(ScrollView, can_focus=True):
             self._rewinding.hold()
         self._arrange()
         self.refresh_bindings()
+        self._show_selected()
+
+    def _show_selected(self) -> None:
+        """Scroll to the selected node."""
         if cell := self._selected_cell():
             above = int(bool(self._heading))
             region = Region(cell.x, cell.row + above, cell.width, 1)
-            self.scroll_to_region(region, spacing=Spacing(above, 0, len(self._foot), 0), animate=False)
+            spacing = Spacing(above, 0, len(self._foot), 0)
+            # by force: its bar may not be there yet
+            self.scroll_to_region(region, spacing=spacing, animate=False, force=True)
 
     def _moved(self) -> None:
         """Another round is looked at because somebody wants to."""
@@ -294,7 +302,7 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._rows = picture.tree()
         node = self.node if self._pointed is None else self._pointed
         closer = self.has_focus or self._rewinding.held or node is not None or self.phase is not None
-        self._foot = picture.words(node, len(self._rows)) if closer else picture.legend()
+        self._foot = picture.words(node, self._rows) if closer else picture.legend(self._rows)
         needed = picture.columns()
         fixed = bool(self._heading) + len(self._foot)
         self._scroll_over(Size(needed if needed > picture.width else 0, len(self._rows) + fixed))

@@ -82,6 +82,11 @@ class AssistantMessage(Message):
         return self._text
 
     @property
+    def tokens(self) -> TokenView | None:
+        """Who wrote what, where that is shown."""
+        return self._tokens
+
+    @property
     def idle(self) -> bool:
         """Whether everything known is on screen."""
         return self._text.idle
@@ -104,7 +109,7 @@ class AssistantMessage(Message):
             self._text.write(visible(text[self._written :]), room)
             self._written = len(text)
 
-    def show_tokens(self, wanted: bool) -> TokenView | None:
+    def show_tokens(self, wanted: bool) -> None:
         """Show who wrote each token of a reply that is over, or the reply itself again.
 
         Nobody knows that of a reply that was saved: its rounds are not.
@@ -117,7 +122,6 @@ class AssistantMessage(Message):
         if known is not None:
             self._tokens = TokenView(known)
             self.query_one(VerticalGroup).mount(self._tokens, before=self._text)
-        return self._tokens
 
 
 def _last_line(reply: Reply) -> Content:
@@ -187,10 +191,20 @@ class Transcript(FollowingScroll):
             self.grown(message.text_widget)
             self.lighten()
 
-    def show_tokens(self, wanted: bool) -> TokenView | None:
-        """Of all replies, who wrote what; the view of the newest one that has any."""
-        views = [message.show_tokens(wanted) for message in self.query(AssistantMessage)]
-        return next((view for view in reversed(views) if view is not None), None)
+    def show_tokens(self, wanted: bool) -> None:
+        """Of all replies, who wrote what, or the text again."""
+        for message in self.query(AssistantMessage):
+            message.show_tokens(wanted)
+
+    @property
+    def token_view(self) -> TokenView | None:
+        """That of the newest reply which shows its tokens."""
+        views = (message.tokens for message in reversed(self.query(AssistantMessage)))
+        return next((view for view in views if view is not None), None)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Without the focus no message is chosen: the keys keep the meaning they have elsewhere."""
+        return self.has_focus or action not in ("choose", "edit", "copy_message", "copy_block")
 
     def remove_last_reply(self) -> None:
         """The last reply is about to be replaced."""

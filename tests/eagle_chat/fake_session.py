@@ -83,8 +83,9 @@ class FakeSession:
         self.new_chats += 1
         self.messages = []
 
-    def restore(self, messages: Sequence[dict[str, str]]) -> None:
+    def restore(self, messages: Sequence[dict[str, str]], choices: Choices) -> None:
         self.messages = list(messages)
+        self.change(choices)
 
     def change(self, choices: Choices) -> None:
         if choices.nodes == 1000:

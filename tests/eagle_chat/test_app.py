@@ -12,7 +12,11 @@ from textual.geometry import Size
 
 from eagle_chat.app import EagleChatApp
 from eagle_chat.errors import EXIT_USAGE, UsageError
+from eagle_chat.screens.chapters import ChaptersScreen
+from eagle_chat.screens.confirm import ConfirmScreen
+from eagle_chat.screens.go_to import GoToScreen
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.widgets.prompt import Prompt
 from tests.eagle_chat.app_pilot import chat, colours, picture, replies, reply_over, run, send, wait_until
 from tests.eagle_chat.fake_session import SKY, FakeSession, factory
@@ -175,5 +179,13 @@ def test_a_size_of_the_past() -> None:
         async with chat(FakeSession(), size=(100, 40)) as (app, _):
             await app.chat.on_event(events.Resize(Size(70, 20), Size(70, 20)))
             assert app.chat.size == (100, 40)
+            for screen in (
+                GoToScreen(3, 20.0), ChaptersScreen(1), ConfirmScreen("Sure?", "delete"), HelpScreen(),
+                ParametersScreen(app.feed.choices, app.feed.methods),
+            ):  # fmt: skip
+                await app.push_screen(screen)
+                await screen.on_event(events.Resize(Size(70, 20), Size(70, 20)))
+                assert screen.size == (100, 40), screen
+                await app.pop_screen()
 
     run(test)

@@ -31,6 +31,10 @@ def test_compare_shows_both_runs_and_the_verdict() -> None:
             assert "same text ✓ 42 tokens" in shown
             assert "73.7 tok/s   τ 1.95" in shown
             assert "54.1 tok/s   τ 1.00" in shown
+            # (42 − 1) tokens at that speed: the clock of the ratio, without the prompt's 0.18 s
+            assert "0.56 s   73.7 tok/s" in shown
+            assert "0.76 s   54.1 tok/s" in shown
+            assert shown.count("0.18 s before that: prefill") == 2
             await pilot.press("escape")
             assert app.screen is app.chat
             assert replies(app) == [SKY]

@@ -9,11 +9,13 @@ from textual.pilot import Pilot
 from textual.widgets import Static
 
 from eagle_chat.app import EagleChatApp
+from eagle_chat.choices import Choices
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.documents import html
 from eagle_chat.events import RoundDone
 from eagle_chat.pictures import colours
+from eagle_chat.saved_choices import saved_choices
 from eagle_chat.screens.conversations import ConversationsScreen
 from tests.eagle_chat.app_pilot import (
     chat,
@@ -239,24 +241,18 @@ def test_deleting_asks_and_keeps_the_one_on_screen(library: Library) -> None:
     run(test)
 
 
-def test_exporting_from_the_list_and_from_the_chat(
-    library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_exporting_from_the_list(library: Library, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Catches an export that overwrites an earlier one, or cannot be found."""
     identifier = hold(library, "one")
     monkeypatch.chdir(tmp_path)
 
     async def test() -> None:
         async with chat(FakeSession(), size=SMALL, recorder=Recorder(library)) as (app, pilot):
-            app.action_export_chat()
-            assert "nothing to export yet" in str(app.chat.prompt_bar.border_title)
             await opened(app, pilot)
             await pilot.press("x")
             await pilot.pause()
             assert f"Exported to eagle-chat-{identifier}.md" in picture(app)
-            await pilot.press("enter")
-            await reply_over(app, pilot)
-            app.action_export_chat()
+            await pilot.press("x")
             for name in (f"eagle-chat-{identifier}.md", f"eagle-chat-{identifier}-2.md"):
                 assert SKY in (tmp_path / name).read_text(encoding="utf-8")
 
@@ -318,3 +314,62 @@ def test_a_resumed_reply_is_kept_by_an_export(library: Library) -> None:
             assert "Rhône" in picture(app)
 
     run(test)
+
+
+def test_the_columns_stay_when_the_model_is_there(library: Library) -> None:
+    """Catches a conversation read while the model loads whose lines break elsewhere once that is over."""
+    hold(library, "Why is the sky blue?")
+
+    async def test() -> None:
+        loaded = threading.Event()
+        session = FakeSession(info=replace(INFO, sized=True))
+
+        def make(progress: object) -> FakeSession:
+            loaded.wait(8)
+            return session
+
+        app = EagleChatApp(make, title="x", recorder=Recorder(library))
+        async with app.run_test(size=(160, 50)) as pilot:
+            await opened(app, pilot)
+            await pilot.press("enter")
+            await wait_until(lambda: replies(app) == [SKY])
+            await pilot.pause()
+            before = app.chat.transcript.size.width
+            loaded.set()
+            await wait_until(lambda: app.feed.info is not None)
+            await pilot.pause()
+            assert app.chat.transcript.size.width == before
+            app.worker.quit()
+
+    run(test)
+
+
+def test_how_it_was_decoded_comes_back(library: Library) -> None:
+    """Catches a chat that goes on at another temperature, and a flag that the saved chat overrules."""
+    wanted = Choices("pld", temperature=0.7, top_p=0.9, seed=5, max_new_tokens=60)
+
+    async def held() -> None:
+        async with chat(FakeSession(), size=SMALL, recorder=Recorder(library)) as (app, pilot):
+            for command in ("/temp 0.7", "/top-p 0.9", "/seed 5", "/max 60", "/method pld"):
+                await send(app, pilot, command)
+            await send(app, pilot, "one")
+            await reply_over(app, pilot)
+
+    async def resumed() -> None:
+        session, last = FakeSession(), library.find("last")
+        recorder = Recorder(library, given={"top_p"})
+        async with chat(session, size=SMALL, recorder=recorder, resume=last) as (app, pilot):
+            await wait_until(lambda: "T=0.7" in picture(app))
+            assert session.choices == replace(wanted, top_p=1.0)
+            await send(app, pilot, "/seed")
+            assert "/seed is 5 now" in str(app.chat.prompt_bar.border_title)
+
+    run(held)
+    run(resumed)
+
+
+def test_a_method_that_is_not_here_stays_away() -> None:
+    """Catches a chat held with another head that cannot be opened, and values that no parameter can have."""
+    session = {"method": "medusa", "temperature": "hot", "seed": -1, "top_p": 0.5}
+    now = Choices("eagle2", temperature=0.3)
+    assert saved_choices(session, now, ("none", "eagle2")) == replace(now, top_p=0.5)

@@ -8,11 +8,12 @@ import stat
 import subprocess
 import sys
 import threading
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 
+from eagle_chat.choices import Choices
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import Library, SavedConversation
 from eagle_chat.errors import EagleChatError, UsageError
@@ -40,7 +41,7 @@ class Chat:
 
     def __init__(self, library: Library, session: FakeSession | None = None) -> None:
         self.session = session or FakeSession()
-        self.recorder = Recorder(library, settings={"top_p": 0.9})
+        self.recorder = Recorder(library)
         self.notes: list[str] = []
 
     def take(self, event: Event) -> None:
@@ -57,7 +58,7 @@ class Chat:
             self.take(event)
 
     def resume(self, conversation: SavedConversation) -> None:
-        self.session.restore(conversation.messages())
+        self.session.restore(conversation.messages(), self.session.choices)
         note = self.recorder.resume(conversation, self.session.info)
         self.notes += [note] if note else []
 
@@ -91,7 +92,13 @@ def test_what_is_kept_of_a_conversation(library: Library, talk: Chat) -> None:
     assert said(found) == [("Why is the sky\nblue?", SKY), ("Ünd\u2028the sea?", "Because.\r\n")]
     assert found.title == "Why is the sky blue?"
     assert found.model == "smollm2-135m"
-    kept = {"weights_sha256": "0" * 64, "method": "eagle2", "dtype": "fp32", "top_p": 0.9, "system": None}
+    kept = {
+        "weights_sha256": "0" * 64,
+        "method": "eagle2",
+        "dtype": "fp32",
+        "choices": asdict(Choices("eagle2")),
+        "system": None,
+    }
     assert found.session.items() >= kept.items()
     end = found.turns[0].end
     assert end is not None

@@ -282,6 +282,30 @@ def test_the_cursor_scrolls_the_tree() -> None:
     run(check, (60, 9))
 
 
+def test_another_view_or_size_keeps_the_cursor_in_sight() -> None:
+    """A selected node that is off screen as soon as t draws the tree another way, or the window shrinks."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        def in_sight() -> bool:
+            lines = [tree.render_line(y) for y in range(1, tree.size.height)]
+            return any(segment.style and segment.style.reverse for line in lines for segment in line)
+
+        tree.show(random_round(60, 5, depth=12, beam=4))
+        await pilot.pause()
+        for node in range(1, 60, 7):
+            tree.view = "icicle"
+            tree.point_at(node)
+            await pilot.pause()
+            tree.view = "outline"
+            await pilot.pause()
+            assert in_sight(), node
+        await pilot.resize_terminal(80, 9)
+        await pilot.pause()
+        assert in_sight()
+
+    run(check, (120, 20))
+
+
 def test_a_selection_does_not_move_the_tree() -> None:
     """A node that is folded away by the words about it, as they take rows from the tree."""
 
@@ -312,3 +336,17 @@ def test_hidden_verdict_hidden_words() -> None:
         assert "got 4" in tree.text()
 
     run(check)
+
+
+def test_the_legend_explains_numbers_only_where_there_are_some() -> None:
+    """A key to `nn/mm` below a tree whose numbers are words, or none below one that has them."""
+
+    async def check(tree: DraftTreeView, pilot: Pilot) -> None:
+        for view, explained in (("ladder", True), ("outline", False)):
+            tree.view = view  # type: ignore[assignment]
+            tree.show(example_round())
+            await pilot.pause()
+            assert ("nn/mm" in painted(tree)[-1]) is explained
+            assert "accepted" in painted(tree)[-1]
+
+    run(check, (120, 20))

@@ -65,6 +65,16 @@ def test_prompt_lookup_needs_no_head(racing: Racing) -> None:
     assert report["identical"]
 
 
+def test_replies_end_before_a_small_model_repeats_itself(
+    command: Command, chat_model: Path, one_thread: None
+) -> None:
+    """Catches a race over hundreds of tokens of a loop, easily won by drafting, and a card without that."""
+    options = ("--model", chat_model, "--dtype", "fp32", "--methods", "pld,none", "--seed", "3")
+    ran = command("race", "Hi", *options)
+    assert "plain    128 tokens · τ 1.00" in ran.out
+    assert ran.out.count("· cut at --max-new-tokens") == 2
+
+
 def test_two_that_draft(racing: Racing) -> None:
     """Catches a session that cannot run prompt lookup beside its head, and words for plain decoding."""
     ran = racing("Hi Hi Hi", "--methods", "pld,eagle2")

@@ -59,6 +59,8 @@ def test_from_a_token_to_its_round(size: tuple[int, int]) -> None:
             await pilot.press("tab", "h")
             await pilot.pause()
             view = app.chat.query_one(TokenView)
+            assert app.focused is app.chat.tree_view
+            await pilot.press("tab")
             assert app.focused is view
             assert LEGEND.split(",")[0] in picture(app)
             await pilot.press("right", "right", "right", "left", "enter")
@@ -112,5 +114,25 @@ def test_the_next_reply_shows_it_too() -> None:
             app.action_new_chat()
             await pilot.pause()
             assert not app.chat.query(TokenView)
+
+    run(test)
+
+
+def test_keys_mean_what_they_meant() -> None:
+    """Catches a toggle that takes the keys of the tree away, and a c that copies."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(100, 40)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("tab", "h", "c")
+            await pilot.pause()
+            assert app.chat.has_class("-calibration")
+            await pilot.press("tab")
+            assert isinstance(app.focused, TokenView)
+            await pilot.press("c")
+            assert not app.chat.has_class("-calibration")
+            await pilot.press("h")
+            assert app.focused is app.chat.tree_view
 
     run(test)

@@ -91,6 +91,11 @@ def test_keys() -> None:
             await pilot.press("escape")
             await pilot.pause()
             assert lesson.tree_view.record is step(5, 1).record
+            await pilot.press("down")
+            await pilot.pause()
+            assert "live" not in picture(app)  # nothing runs here
+            await pilot.press("escape")
+            assert lesson.tree_view.node == step(5, 1).node
             await pilot.press("t", "f1")
             assert lesson.tree_view.view == "icicle"
             await pilot.pause()
