@@ -25,6 +25,7 @@ from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.look import Look
 from eagle_chat.palette_commands import palette_commands
 from eagle_chat.pausing import Pausing
+from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
@@ -109,6 +110,27 @@ class EagleChatApp(ExportingApp):
     def busy(self) -> bool:
         """Whether a reply is asked for or under way."""
         return self.chat.busy
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that replies can be decoded with."""
+        return self.feed.methods
+
+    @property
+    def reply(self) -> Reply | None:
+        """The newest of the conversation."""
+        return self.feed.reply
+
+    def chosen(self) -> Choices:
+        """What the next reply is decoded with. Raises UsageError before there is a model."""
+        if self.feed.info is None:
+            raise UsageError("Wait until the model is loaded.")
+        return self.feed.choices
+
+    def change(self, choices: Choices) -> None:
+        """Decode the next reply so."""
+        self.feed.choices = choices
+        self.worker.change(choices)
 
     def say(self, text: str) -> None:
         """One sentence for the user, where they look."""

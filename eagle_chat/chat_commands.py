@@ -1,68 +1,18 @@
-"""The commands of the chat."""
+"""The commands of the chat with a screen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import catalogue
-from eagle_chat.choices import MOST_SEED, PARAMETERS, Choices, Parameter, method_parameter
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
-from eagle_chat.methods import CARDS, Method
 from eagle_chat.screens.parameters import ParametersScreen
+from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
 
 if TYPE_CHECKING:
     from eagle_chat.app import EagleChatApp
-
-
-def chosen(app: EagleChatApp) -> Choices:
-    """What the next reply is decoded with. Raises UsageError before there is a model."""
-    if app.feed.info is None:
-        raise UsageError("Wait until the model is loaded.")
-    return app.feed.choices
-
-
-def change(app: EagleChatApp, choices: Choices) -> None:
-    """Decode the next reply so."""
-    app.feed.choices = choices
-    app.worker.change(choices)
-
-
-def _set(parameter: Parameter, app: EagleChatApp, text: str) -> None:
-    choices = chosen(app)
-    if not text:
-        raise UsageError(f"/{parameter.command} is {parameter.show(choices)} now: {parameter.meaning}.")
-    try:
-        value = parameter.parse(text)
-    except UsageError as error:
-        raise UsageError(f"/{parameter.command}: {error}.") from None
-    wanted = replace(choices, **{parameter.name: value})
-    change(app, wanted)
-    app.say(f"{parameter.command} {parameter.show(wanted)}, from the next reply on.")
-
-
-def _words(parameter: Parameter, _: EagleChatApp) -> Iterable[str]:
-    """The word that leaves it to us; a system prompt could begin like it."""
-    return (parameter.unset,) if parameter.unset and parameter.name != "system" else ()
-
-
-def _method(app: EagleChatApp, text: str) -> None:
-    _set(method_parameter(app.feed.methods), app, text)
-
-
-def _regenerate(app: EagleChatApp, text: str) -> None:
-    if text and not (text.isascii() and text.isdigit() and int(text) <= MOST_SEED):
-        raise UsageError(f"/regen takes a seed, a whole number from 0 to {MOST_SEED}, not {text}.")
-    app.regenerate(int(text) if text else None)
-
-
-def _retry(app: EagleChatApp, _: str) -> None:
-    reply = app.feed.reply
-    app.regenerate(reply.seed if reply else None)
 
 
 def _edit(app: EagleChatApp, text: str) -> None:
@@ -95,7 +45,7 @@ def _copy(app: EagleChatApp, text: str) -> None:
 
 
 def _model(app: EagleChatApp, name: str) -> None:
-    choices = chosen(app)
+    choices = app.chosen()
     if app.busy:
         raise UsageError("Wait for the reply, or stop it with esc, then change the model.")
     if app.replacement is None:
@@ -105,29 +55,19 @@ def _model(app: EagleChatApp, name: str) -> None:
 
 
 def _parameters(app: EagleChatApp, _: str) -> None:
-    form = ParametersScreen(chosen(app), app.feed.methods)
-    app.push_screen(form, lambda choices: change(app, choices) if choices else None)
-
-
-def _about_method(name: str) -> str:
-    return CARDS[Method(name)].proposes if name in list(Method) else "however the server drafts"
+    form = ParametersScreen(app.chosen(), app.feed.methods)
+    app.push_screen(form, lambda choices: app.change(choices) if choices else None)
 
 
 register(
-    Command("method", "[NAME]", "what drafts; the text does not depend on it", _method,
-            lambda app: app.feed.methods, _about_method),
-    *(Command(each.command, f"[{each.argument}]", each.meaning, partial(_set, each), partial(_words, each))
-      for each in PARAMETERS),
+    *DECODING,
     Command("params", "", "all of these on a form", _parameters),
     Command("model", "NAME", "another model, which goes on with this conversation; alias, hub id or folder",
             _model, lambda app: catalogue()),
-    Command("regen", "[SEED]", "another reply to the last prompt, with a new seed or this one", _regenerate),
-    Command("retry", "", "the last reply again with its own seed, decoded as is chosen now", _retry),
+    *AGAIN,
     Command("edit", "[N]", "change a message of yours, the last or the Nth, and go on from there", _edit),
     Command("versions", "", "the conversation as it was before an edit; again for the others",
             lambda app, _: app.editing.next_version()),
     Command("copy", "[code [N]]", "the last reply, or a code block of it", _copy, lambda app: ("code",)),
-    Command("clear", "", "forget the conversation", lambda app, _: app.action_new_chat()),
-    Command("help", "", "keys, commands and numbers", lambda app, _: app.action_help()),
-    Command("quit", "", "leave", lambda app, _: app.run_quit()),
+    *COMING_AND_GOING,
 )  # fmt: skip

@@ -1,22 +1,19 @@
-"""Slash commands: how they are read, completed and run. `chat_commands` holds those of the chat."""
+"""Slash commands: how they are read, completed and run; `shared_commands` and `chat_commands` hold them."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import Any
 
 from eagle_chat.errors import UsageError
-
-if TYPE_CHECKING:
-    from eagle_chat.app import EagleChatApp
 
 _COMMAND = re.compile(r"/(?P<name>\S*)\s*(?P<argument>.*)", re.DOTALL)
 
 
-def _nothing(_app: EagleChatApp) -> Iterable[str]:
+def _nothing(_chat: Any) -> Iterable[str]:
     return ()
 
 
@@ -27,8 +24,8 @@ class Command:
     name: str
     argument: str  # "" takes none; in brackets it may be left out
     meaning: str
-    run: Callable[[EagleChatApp, str], None]
-    values: Callable[[EagleChatApp], Iterable[str]] = _nothing  # worth offering for the argument
+    run: Callable[[Any, str], None]  # Any: the chat that it is a command of
+    values: Callable[[Any], Iterable[str]] = _nothing  # worth offering for the argument
     about: Callable[[str], str] | None = None  # what one of these means
 
     @property
@@ -79,22 +76,22 @@ def written(prompt: str) -> str:
     return f"/{prompt}" if prompt.startswith("/") else prompt
 
 
-def execute(app: EagleChatApp, text: str) -> None:
-    """Run a command as it was written. Raises UsageError with one sentence where that cannot be."""
+def execute(chat: Any, text: str, commands: Mapping[str, Command] = COMMANDS) -> None:
+    """Run a command of a chat as it was written. Raises UsageError with one sentence where that cannot be."""
     name, argument = parse(text) or ("", "")
-    command = COMMANDS.get(name)
+    command = commands.get(name)
     if command is None:
-        near = get_close_matches(name, COMMANDS, n=1)
+        near = get_close_matches(name, commands, n=1)
         meant = f" (did you mean /{near[0]}?)" if near else ""
         raise UsageError(f"There is no command /{name}{meant}: /help lists them, and // sends a slash.")
     if argument and not command.argument:
         raise UsageError(f"/{name} takes nothing behind it.")
     if command.needs_argument and not argument:
         raise UsageError(f"{command.usage}: {command.meaning}.")
-    command.run(app, argument)
+    command.run(chat, argument)
 
 
-def suggest(app: EagleChatApp, text: str) -> list[Suggestion]:
+def suggest(chat: Any, text: str) -> list[Suggestion]:
     """How a command that has been begun could go on."""
     if "\n" in text or not text.startswith("/") or text.startswith("//"):
         return []
@@ -106,7 +103,7 @@ def suggest(app: EagleChatApp, text: str) -> list[Suggestion]:
         return []
     return [
         Suggestion(f"/{name} {value}", command.about(value) if command.about else command.meaning, True)
-        for value in command.values(app)
+        for value in command.values(chat)
         if value.startswith(argument.lstrip())
     ]
 

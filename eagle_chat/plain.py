@@ -6,14 +6,18 @@ go to standard output; the prompt and the numbers to standard error.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
+from eagle_chat.choices import Choices
+from eagle_chat.commands import Command, execute, parse, prompt_text
 from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
 from eagle_chat.events import (
     Arrived,
+    Event,
     Failed,
     Finished,
     Loading,
@@ -26,23 +30,19 @@ from eagle_chat.events import (
 from eagle_chat.layout.outline import outline
 from eagle_chat.options import Options, is_utf8
 from eagle_chat.reply import Reply
-from eagle_chat.streams import check_output, interruptible, write
+from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
+from eagle_chat.streams import check_output, interruptible, typed_line, write
 from eagle_chat.terminal import is_terminal, log_path, logging_to
 from eagle_chat.visible import visible
+from eagle_chat.word_wrap import WordWrap, wrapped
 from eagle_chat.worker import Session, sentence_about
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 PROMPT = "you> "
 STOPPING = "\nStopping after this round; Ctrl+C again leaves at once.\n"
 SPEAKER = "eagle> "
-HELP = {
-    "/tree": "the draft tree of the last round, as an outline; /tree 12 of round 12",
-    "/new": "a new conversation",
-    "/help": "this list",
-    "/quit": "leave, as the end of the input does",
-}
 
 
 def chat_plainly(options: Options, ascii_only: bool) -> int:
@@ -56,12 +56,51 @@ def chat_plainly(options: Options, ascii_only: bool) -> int:
 
 
 class PlainChat:
-    """Reads a line, answers it, and says what it took."""
+    """Reads a line, answers it or does what it commands, and says what that took."""
 
     def __init__(self, session: Session, ascii_only: bool = False) -> None:
         self.session = session
         self.reply: Reply | None = None
         self._ascii_only = ascii_only
+        self._warned = False  # that one more Ctrl+C leaves
+        self._over = False
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """Methods that replies can be decoded with."""
+        return self.session.methods
+
+    def chosen(self) -> Choices:
+        """What the next reply is decoded with."""
+        return self.session.choices
+
+    def change(self, choices: Choices) -> None:
+        """Decode the next reply so."""
+        self.session.change(choices)
+
+    def say(self, text: str) -> None:
+        """One sentence for the user."""
+        _narrate(text)
+
+    def regenerate(self, seed: int | None) -> None:
+        """Another reply to the last prompt, with a random seed unless one is given."""
+        self._answer(lambda stop: self.session.regenerate(seed=seed, stop=stop))
+
+    def action_new_chat(self) -> None:
+        """Forget the conversation."""
+        self.session.new_chat()
+        self.reply = None
+        _narrate("A new conversation.")
+
+    def action_help(self) -> None:
+        """What can be said besides prompts."""
+        for command in COMMANDS.values():
+            _narrate(f"{command.usage}: {command.meaning}")
+        _narrate("Anything else is a prompt; one that begins with two slashes is sent with one.")
+
+    def run_quit(self) -> None:
+        """Leave after this."""
+        self._over = True
 
     def run(self) -> int:
         """Until /quit, the end of the input or Ctrl+C twice."""
@@ -78,64 +117,56 @@ class PlainChat:
             return EXIT_INTERRUPTED
 
     def _serve(self) -> int:
-        warned = False  # that one more Ctrl+C leaves
-        while True:
+        while not self._over:
             try:
                 line = _read_line()
-                warned = False
-            except KeyboardInterrupt:
-                if warned:
-                    raise
-                warned = True
-                _narrate("\nPress Ctrl+C again to leave.")
-                continue
-            if line is None or line.strip() == "/quit":
-                return EXIT_DONE
-            try:
+                self._warned = False
+                if line is None:
+                    break
                 self._take(line.strip())
+            except KeyboardInterrupt:
+                if self._warned:
+                    raise
+                self._warned = True
+                _narrate("\nPress Ctrl+C again to leave.")
             except UsageError as problem:
                 _narrate(str(problem))
+        return EXIT_DONE
 
     def _take(self, line: str) -> None:
-        command, _, rest = line.partition(" ")
         if not is_utf8(line):
             raise UsageError("that is not valid UTF-8: check the terminal's encoding")
-        if not line.startswith("/"):
-            if line:
-                self._answer(line)
-        elif command == "/tree":
-            self._show_tree(rest.strip())
-        elif command == "/new":
-            self.session.new_chat()
-            self.reply = None
-            _narrate("A new conversation.")
-        elif command == "/help":
-            for name, meaning in HELP.items():
-                _narrate(f"{name}: {meaning}")
-        else:
-            raise UsageError(f"There is no command {command}; there are {', '.join(HELP)}.")
+        if parse(line):
+            execute(self, line, COMMANDS)
+        elif line:
+            prompt = prompt_text(line)
+            self._answer(lambda stop: self.session.ask(prompt, seed=None, stop=stop))
 
-    def _answer(self, prompt: str) -> None:
+    def _answer(self, reply: Callable[[threading.Event], Iterator[Event]]) -> None:
         """Stream the reply; Ctrl+C ends it after the round it is in, twice leaves."""
         stop = threading.Event()
         problem = None
+        out = _Output(SPEAKER)
         try:
             with interruptible(stop, says=STOPPING):
                 _narrate(SPEAKER, end="")
-                for text in self._texts(prompt, stop):
-                    write(visible(text))
-        except (BrokenPipeError, KeyboardInterrupt):
+                for text in self._texts(reply(stop)):
+                    out.add(visible(text))
+        except KeyboardInterrupt:
+            self._warned = True  # by what the first one said
+            raise
+        except BrokenPipeError:
             raise
         except Exception as error:
             problem = sentence_about(error, "The reply failed")
-        write("\n")
+        out.end()
         if problem is not None:
             _narrate(problem)
         elif self.reply is not None:
             _narrate(self._numbers(self.reply))
 
-    def _texts(self, prompt: str, stop: threading.Event) -> Iterator[str]:
-        for event in self.session.ask(prompt, seed=None, stop=stop):
+    def _texts(self, events: Iterable[Event]) -> Iterator[str]:
+        for event in events:
             match event:
                 case Started():
                     self.reply = Reply(event)
@@ -156,7 +187,8 @@ class PlainChat:
         line = ", ".join(parts)
         return line.replace("τ", "tau") if self._ascii_only else line
 
-    def _show_tree(self, number: str) -> None:
+    def show_tree(self, number: str) -> None:
+        """The draft tree of a round of the last reply, in words."""
         rounds = self.reply.rounds if self.reply is not None else []
         if self.session.info.server is not None:
             raise UsageError("A server does not show its draft trees.")
@@ -166,20 +198,46 @@ class PlainChat:
         if number and not (number.isdecimal() and int(number) <= last):
             raise UsageError(f"There is no round {number}: this reply has 0 to {last}.")
         record = rounds[int(number) if number else last]
-        write("\n".join(outline(record, self._ascii_only)) + "\n")
+        out = _Output()
+        out.add("\n".join(outline(record, self._ascii_only)))
+        out.end()
+
+
+_TREE = Command(
+    "tree", "[ROUND]", "the draft tree of the last round, or of this one, as an outline", PlainChat.show_tree
+)
+COMMANDS = {command.name: command for command in (_TREE, *DECODING, *AGAIN, *COMING_AND_GOING)}
+
+
+class _Output:
+    """Standard output, in a terminal with breaks between words; `before` stands in its line already."""
+
+    def __init__(self, before: str = "") -> None:
+        width = _width(sys.stdout)
+        self._wrap = WordWrap(write, width, len(before)) if width else None
+
+    def add(self, text: str) -> None:
+        """The next piece."""
+        (self._wrap.add if self._wrap else write)(text)
+
+    def end(self) -> None:
+        """The last line ends."""
+        self.add("\n")
+
+
+def _width(stream: TextIO | None) -> int:
+    """Columns of the terminal that `stream` writes to; 0 where it is none."""
+    return shutil.get_terminal_size().columns if is_terminal(stream) else 0
 
 
 def _read_line() -> str | None:
     """What is typed or piped in; None at the end."""
-    if is_terminal(sys.stdin) and is_terminal(sys.stdout):
-        try:
-            return input(PROMPT)
-        except EOFError:
-            _narrate("")
-            return None
     _narrate(PROMPT, end="")
     try:
-        return sys.stdin.readline() or None
+        line = typed_line() if is_terminal(sys.stdin) else sys.stdin.readline()
+        if not line and is_terminal(sys.stdin):
+            _narrate("")
+        return line or None
     except UnicodeDecodeError as error:
         raise UsageError(
             f"standard input is not valid UTF-8 (byte {error.start}): convert it first"
@@ -200,4 +258,5 @@ def _stages() -> Callable[[Loading], None]:
 
 def _narrate(text: str, end: str = "\n") -> None:
     """To standard error, at once."""
-    print(visible(text), end=end, file=sys.stderr, flush=True)
+    text, width = visible(text), _width(sys.stderr)
+    print(wrapped(text, width) if width and end else text, end=end, file=sys.stderr, flush=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -56,6 +57,27 @@ def loading_status(narrator: Console) -> Iterator[Callable[[Loading], None]]:
         return
     with narrator.status("starting…") as status:
         yield lambda event: status.update(Text(event.text()))
+
+
+def typed_line() -> str:
+    """A line from the terminal, with its end; empty at the end of the input. Ctrl+C raises KeyboardInterrupt.
+
+    `input()` misses a Ctrl+C that comes just before it begins to wait: Python has taken note of the signal,
+    but is asleep until the next key. Here every signal also ends the waiting, whenever it comes.
+    """
+    if os.name == "nt":  # its consoles cannot be waited for in this way
+        return sys.stdin.readline()
+    woken, wake = os.pipe()
+    os.set_blocking(wake, False)
+    before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    try:
+        while sys.stdin not in select.select([sys.stdin, woken], [], [])[0]:
+            os.read(woken, 1)  # by then the signal's handler has run, and it did not raise
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(wake)
+        os.close(woken)
+    return sys.stdin.readline()
 
 
 @contextmanager

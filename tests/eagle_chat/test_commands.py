@@ -12,7 +12,7 @@ from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest, 
 from eagle_chat.errors import UsageError
 from eagle_chat.options import Options
 
-APP: Any = SimpleNamespace(feed=SimpleNamespace(methods=("none", "eagle2", "pld"), choices=DEFAULTS))
+APP: Any = SimpleNamespace(methods=("none", "eagle2", "pld"))
 BY_NAME = {each.name: each for each in PARAMETERS}
 
 

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
+from eagle_chat.choices import Choices
 from eagle_chat.errors import EXIT_INTERRUPTED
 from eagle_chat.events import Event, RoundDone
 from eagle_chat.layout.outline import outline
 from eagle_chat.plain import PlainChat
+from eagle_chat.word_wrap import WordWrap
 from tests.eagle_chat.conftest import Ran
 from tests.eagle_chat.fake_session import SKY, FakeSession
 from tests.eagle_chat.test_terminal import in_terminal
@@ -58,10 +61,10 @@ def test_commands(piped: Callable[..., Ran]) -> None:
         "/tree",
         "/tree 1",
         "/tree 99",
-        "/new",
+        "/clear",
         "/tree",
         "/help",
-        "/nwe",
+        "/clera",
         "/quit",
         "no",
     )
@@ -73,8 +76,38 @@ def test_commands(piped: Callable[..., Ran]) -> None:
     assert ran.out == "\n".join([SKY, *outline(rounds[-1]), *outline(rounds[1]), ""])
     assert ran.err.count("There is no round to show yet") == 2
     assert f"There is no round 99: this reply has 0 to {len(rounds) - 1}." in ran.err
-    assert "There is no command /nwe; there are /tree, /new, /help, /quit." in ran.err
-    assert "/new: a new conversation" in ran.err
+    assert "There is no command /clera (did you mean /clear?)" in ran.err
+    assert "/clear: forget the conversation" in ran.err
+    assert "/temp [T]: temperature; 0 is greedy" in ran.err
+
+
+def test_commands_of_the_app(piped: Callable[..., Ran]) -> None:
+    """Catches settings that only the screen has, a mistake that ends the chat, and // that is no prompt."""
+    session = FakeSession()
+    lines = ("/temp 0.7", "/method pld", "/seed 7", "/system Be brief.", "/nodes 1000", "/method eagle9")
+    ran = piped(session, *lines, "//usr?", "/retry", "/regen 3", "/temp")
+    assert ran.code == 0
+    assert session.choices == Choices("pld", temperature=0.7, seed=7, system="Be brief.")
+    assert "method pld, from the next reply on." in ran.err
+    assert "more than the 36 candidates" in ran.err
+    assert "/method: it has to be one of none, eagle2, pld, not eagle9." in ran.err
+    assert "/temp is 0.7 now" in ran.err
+    assert session.asked == ["/usr?"]
+    assert session.seeds == [7, 7, 3]
+    assert ran.out == f"{SKY}\nAgain: {SKY}\nAgain: {SKY}\n"
+
+
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_words_stay_whole_at_the_edge_of_a_terminal(size: int) -> None:
+    """Catches words cut in two, code that loses its indentation, and text that waits for more or is lost."""
+    text = "The sky is blue because.\n\n    def f(x):\n" + "y" * 25 + " end 空の色は空の色は空の色は\n"
+    parts: list[str] = []
+    wrap = WordWrap(parts.append, 20, column=7)
+    for start in range(0, len(text), size):
+        wrap.add(text[start : start + size])
+    assert "".join(parts).split("\n")[:5] == ["The sky is", "blue because.", "", "    def f(x):", "y" * 20]
+    assert "".join("".join(parts).split()) == "".join(text.split())
+    assert all(cell_len(line) <= 20 for line in "".join(parts).split("\n"))
 
 
 def test_ascii_and_nothing_that_moves_the_cursor(piped: Callable[..., Ran]) -> None:
@@ -121,6 +154,37 @@ def test_in_a_terminal(tmp_path: Path) -> None:
     assert "eagle> The sky is blue." in output
     assert "\x1b[?1049h" not in output
     assert "\x1b[2J" not in output
+
+
+def test_a_terminal_breaks_lines_between_words(tmp_path: Path) -> None:
+    """Catches a reply or its numbers whose words are cut at the edge of the terminal."""
+    program = PROGRAM.replace("The sky is blue.", SKY)
+    keys = [("you> ", b"why?\r"), ("by depth", b"\x04")]
+    code, output = in_terminal(tmp_path, keys=keys, program=("-c", program))
+    assert code == 0
+    lines = output.replace("\r", "").splitlines()
+    reply = [line for line in lines if line in f"eagle> {SKY}" and len(line) > 20]
+    assert len(reply) == 3
+    assert " ".join(reply) == f"eagle> {SKY}"
+    assert max(map(len, lines)) <= 100
+
+
+def test_a_signal_that_does_not_wake_the_waiting(tmp_path: Path) -> None:
+    """Catches a Ctrl+C of which Python takes note while the main thread sleeps on until the next key.
+
+    It comes so where it arrives just before the waiting begins; here another thread receives it.
+    """
+    program = f"""
+import signal, threading, time
+def strike():
+    for _ in range(2):
+        time.sleep(0.3)  # too early would only prove less
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+threading.Thread(target=strike, daemon=True).start()
+{PROGRAM}"""
+    code, output = in_terminal(tmp_path, keys=[], program=("-c", program))
+    assert code == EXIT_INTERRUPTED
+    assert "again to leave" in output
 
 
 def test_ctrl_c_twice_in_a_reply_leaves(tmp_path: Path) -> None:
