@@ -60,6 +60,8 @@ class EagleChatApp(ExportingApp):
                 tooltip="the last reply, with a new seed"),
         Binding("f2", "command('/params')", "parameters", id="app.parameters", show=False,
                 tooltip="temperature, seed, method, system prompt and the rest"),
+        Binding("f3", "command('/methods')", "methods", id="app.methods", show=False,
+                tooltip="what can draft, with a card for each"),
         Binding("f1,question_mark", "help", "help", id="app.help", key_display="f1"),
         Binding("ctrl+q", "quit", "quit", id="app.quit", key_display="^q", priority=True),
         Binding("ctrl+c", "interrupt", "stop or quit", id="app.interrupt", show=False,

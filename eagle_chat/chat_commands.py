@@ -8,6 +8,7 @@ from eagle_chat.catalogue import catalogue
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
+from eagle_chat.screens.methods import MethodsScreen
 from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
 
@@ -59,8 +60,17 @@ def _parameters(app: EagleChatApp, _: str) -> None:
     app.push_screen(form, lambda choices: app.change(choices) if choices else None)
 
 
+def _methods(app: EagleChatApp, _: str) -> None:
+    def take(name: str | None) -> None:
+        if name is not None:
+            app.action_command(f"/method {name}")
+
+    app.push_screen(MethodsScreen(app.chosen().method, app.methods), take)
+
+
 register(
     *DECODING,
+    Command("methods", "", "what can draft, with a card for each, to choose from", _methods),
     Command("params", "", "all of these on a form", _parameters),
     Command("model", "NAME", "another model, which goes on with this conversation; alias, hub id or folder",
             _model, lambda app: catalogue()),

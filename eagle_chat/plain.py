@@ -152,13 +152,14 @@ class PlainChat:
                 _narrate(SPEAKER, end="")
                 for text in self._texts(reply(stop)):
                     out.add(visible(text))
-        except KeyboardInterrupt:
-            self._warned = True  # by what the first one said
-            raise
         except BrokenPipeError:
             raise
         except Exception as error:
             problem = sentence_about(error, "The reply failed")
+        finally:
+            self._warned = (
+                stop.is_set()
+            )  # what the first one said holds when the reply ended before the second
         out.end()
         if problem is not None:
             _narrate(problem)

@@ -16,6 +16,7 @@ from eagle_chat.screens.chapters import ChaptersScreen
 from eagle_chat.screens.confirm import ConfirmScreen
 from eagle_chat.screens.go_to import GoToScreen
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.screens.methods import MethodsScreen
 from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.widgets.prompt import Prompt
 from tests.eagle_chat.app_pilot import chat, colours, picture, replies, reply_over, run, send, wait_until
@@ -181,7 +182,7 @@ def test_a_size_of_the_past() -> None:
             assert app.chat.size == (100, 40)
             for screen in (
                 GoToScreen(3, 20.0), ChaptersScreen(1), ConfirmScreen("Sure?", "delete"), HelpScreen(),
-                ParametersScreen(app.feed.choices, app.feed.methods),
+                ParametersScreen(app.feed.choices, app.feed.methods), MethodsScreen("pld", app.methods),
             ):  # fmt: skip
                 await app.push_screen(screen)
                 await screen.on_event(events.Resize(Size(70, 20), Size(70, 20)))

@@ -9,6 +9,7 @@ from eagle_chat.app import EagleChatApp
 from eagle_chat.choices import Choices
 from eagle_chat.errors import EagleChatError
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.screens.methods import MethodsScreen
 from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.widgets.prompt import Prompt
 from eagle_chat.worker import Replacement
@@ -215,6 +216,29 @@ def test_the_form() -> None:
             await pilot.press("escape")
             assert app.screen is app.chat
             assert app.feed.choices.seed is None
+
+    run(test)
+
+
+def test_the_picker_of_methods() -> None:
+    """Catches a list without cards, one that chooses what is not here, and a choice that is not taken."""
+
+    async def test() -> None:
+        session = FakeSession()
+        async with chat(session) as (app, pilot):
+            await pilot.press("f3")
+            await wait_until(lambda: isinstance(app.screen, MethodsScreen))
+            await wait_until(lambda: "a tree that a head grows where it is confident" in picture(app))
+            await pilot.press("end")
+            await wait_until(lambda: "which is not here" in picture(app))
+            await pilot.press("enter")
+            await pilot.pause()
+            assert isinstance(app.screen, MethodsScreen)
+            await pilot.press("escape", "f3")
+            await wait_until(lambda: isinstance(app.screen, MethodsScreen))
+            await pilot.press("down", "enter")
+            await wait_until(lambda: session.choices.method == "pld")
+            assert app.screen is app.chat
 
     run(test)
 
