@@ -7,6 +7,7 @@ It runs in a terminal of its own, with the real driver, and writes a JSON object
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import pickle
 import sys
@@ -124,6 +125,8 @@ async def _type(app: EagleChatApp, prompt: str) -> None:
     while app.feed.info is None:
         await asyncio.sleep(0.02)
     await asyncio.sleep(0.5)  # the first screen is drawn
+    gc.collect()  # as in a chat, whose screen is there when loading ends with this
+    gc.freeze()
     app.chat.sent(prompt)
     app.chat.busy = True
     app.worker.ask(prompt, seed=0)
