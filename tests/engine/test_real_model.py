@@ -1,4 +1,4 @@
-"""The embedded default model and its shipped head: real text, real drafts, the same tokens."""
+"""The embedded default model and its shipped heads: real text, real drafts, the same tokens."""
 
 from __future__ import annotations
 
@@ -13,26 +13,34 @@ from transformers import AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 import eagle_chat
 from engine import (
     Calibration,
+    Drafter,
+    DraftModel,
+    Eagle,
     Eagle2,
     Engine,
     GenerationSettings,
+    Grafted,
+    Hydra,
+    Medusa,
     PromptLookup,
     StockTarget,
     TreeSizing,
+    load_draft_head,
     load_eagle_head,
     load_model,
     make_target,
     measure_costs,
+    medusa_tree,
 )
 from engine.near_tie import NEAR_TIE, top2_gap
 from engine.sampling import gumbel
 from tests.engine.stubs import reply, rounds
 
 ALIAS = "smollm2-135m"
-HEAD = Path(eagle_chat.__file__).parent / "heads" / ALIAS
+HEADS = Path(eagle_chat.__file__).parent / "heads"
 QUESTIONS = Path(__file__).parents[3] / "shared" / "data" / "questions"
 TASKS = ("alpaca", "gsm8k", "humaneval", "mt_bench", "qa", "sum")
-DRAFTED = ("eagle2", "eagle2-sized", "pld")
+DRAFTED = ("eagle2", "eagle2-sized", "eagle2+pld", "eagle", "medusa", "hydra", "draft-model", "pld")
 PROMPTS = (
     "Name three things one can do with an old newspaper.",
     "Repeat this word for word: the quick brown fox jumps over the lazy dog, and the dog sleeps on.",
@@ -41,7 +49,7 @@ PROMPTS = (
 
 @dataclass
 class Real:
-    """The model in one dtype, by our own decoder, with the shipped head and prompt lookup."""
+    """The model in one dtype, by our own decoder, with the shipped heads and prompt lookup."""
 
     model: PreTrainedModel  # transformers' own
     tokenizer: PreTrainedTokenizerBase
@@ -64,11 +72,22 @@ class Real:
 def load(folder: Path, dtype: torch.dtype) -> Real:
     target = make_target(load_model(folder, dtype, torch.device("cpu")), "lean")
     costs = measure_costs(target, [1, 2, 3])
-    drafters = {
-        "eagle2": Eagle2(load_eagle_head(HEAD, target, ALIAS), nodes=12, depth=4, beam=6),
-        "eagle2-sized": Eagle2(
-            load_eagle_head(HEAD, target, ALIAS), 60, 8, 6, Calibration(8), TreeSizing(costs, 60)
-        ),
+    head = load_eagle_head(HEADS / ALIAS, target, ALIAS)
+    medusa, hydra, draft = (
+        load_draft_head(HEADS / f"{ALIAS}-{kind}", target, ALIAS) for kind in ("medusa", "hydra", "draft")
+    )
+
+    def sized() -> Eagle2:
+        return Eagle2(head, 60, 8, 6, Calibration(8), TreeSizing(costs, 60))
+
+    drafters: dict[str, Drafter] = {
+        "eagle2": Eagle2(head, nodes=12, depth=4, beam=6),
+        "eagle2-sized": sized(),
+        "eagle2+pld": Grafted(sized(), PromptLookup(depth=6)),
+        "eagle": Eagle(head),
+        "medusa": Medusa(medusa, medusa_tree(12, 4)),
+        "hydra": Hydra(hydra, medusa_tree(12, 4)),
+        "draft-model": DraftModel(draft, target.vocabulary, 3),
         "pld": PromptLookup(depth=6),
     }
     stock = load_model(folder, dtype, torch.device("cpu"))
