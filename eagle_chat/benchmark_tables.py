@@ -109,11 +109,14 @@ def _heads(heads: Mapping[str, Any]) -> str:
 
 
 def _tree(settings: Mapping[str, Any]) -> str:
-    """Empty where nothing grows a tree."""
+    """Empty where nothing grows a tree; of several heads, with the kind of the one whose trees they are."""
     if not settings["nodes"]:
         return ""
     size = "{nodes}/{depth}/{beam}".format(**settings)
-    return f"trees sized by cost, at most {size}" if settings["sized"] else f"nodes/depth/beam {size}"
+    text = f"trees sized by cost, at most {size}" if settings["sized"] else f"nodes/depth/beam {size}"
+    heads = settings["heads"]
+    own = next((kind for kind, head in heads.items() if head["name"] == settings["head"]), "")
+    return f"{own}: {text}" if own and len(heads) > 1 else text
 
 
 def machine_text(machine: Mapping[str, Any]) -> str:

@@ -201,6 +201,16 @@ def test_table_fits_into_80_columns():
     assert all(part in machine for part in ("small (abababababab)", "AMD EPYC, 2 cores, 1 thread", "bf16"))
 
 
+def test_a_tree_is_said_to_be_of_its_head():
+    """Catches a size that seems to be that of every head's trees, when several were measured."""
+    benchmark = Benchmark(["none"])
+    heads = {"medusa": {"name": "m"}, "eagle2": {"name": "e"}}
+    size = SETTINGS | {"nodes": 60, "depth": 6, "beam": 10, "sized": False, "head": "e"}
+    assert "eagle2: nodes/depth/beam 60/6/10" in tables(benchmark, size | {"heads": heads}, MACHINE)
+    alone = {"eagle2": {"name": "e"}}
+    assert "· nodes/depth/beam 60/6/10" in tables(benchmark, size | {"heads": alone}, MACHINE)
+
+
 def test_nothing_was_measured():
     """Catches a table that cannot be empty, as after an early Ctrl+C."""
     benchmark = Benchmark(["none"])
