@@ -209,5 +209,5 @@ def gap_at_first_difference(
     if settings.temperature:
         scores = scores + gumbel(settings.seed, len(prefix), len(scores))
     gap = float(scores.max() - scores[[a[differ[0]], b[differ[0]]]].min())
-    assert gap > 0.999 * top2_gap(full.model, prefix, settings)
+    assert gap > top2_gap(full.model, prefix, settings) - 1e-4  # fp32 rounds too: by 8e-6 where it was seen
     return gap
