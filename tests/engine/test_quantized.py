@@ -27,7 +27,7 @@ from engine import (
 from engine.near_tie import in_fp32
 from engine.quantized import Quantization, quantization_config, quantization_of, quantized_layers
 from tests.engine.stubs import Noise, reply
-from tests.engine.test_real_model import ALIAS, HEAD, PROMPTS
+from tests.engine.test_real_model import ALIAS, HEADS, PROMPTS
 from tests.engine.test_target import SMALL
 from tests.engine.tiny import fill, make_model
 
@@ -144,7 +144,7 @@ def test_the_real_model(kind: Quantization) -> None:
     if not (folder / "config.json").is_file():
         pytest.skip(f"{ALIAS} is not in {cache_folder()}: the slow tests, or eagle-chat itself, fetch it")
     target = make_target(load(folder, kind))
-    head = load_eagle_head(HEAD, target, ALIAS)
+    head = load_eagle_head(HEADS / ALIAS, target, ALIAS)
     engine = Engine(target, {"eagle2": Eagle2(head, nodes=8, depth=3, beam=4)})
     messages = [{"role": "user", "content": PROMPTS[0]}]
     prompt = AutoTokenizer.from_pretrained(folder).apply_chat_template(messages, add_generation_prompt=True)
