@@ -157,9 +157,8 @@ class PlainChat:
         except Exception as error:
             problem = sentence_about(error, "The reply failed")
         finally:
-            self._warned = (
-                stop.is_set()
-            )  # what the first one said holds when the reply ended before the second
+            # what the first one said holds when the reply ended before the second
+            self._warned = stop.is_set()
         out.end()
         if problem is not None:
             _narrate(problem)
