@@ -62,8 +62,8 @@ def race(  # noqa: PLR0913 - one for each option
         str | None,
         typer.Option(
             metavar="NAME,NAME",
-            help="Who races: two methods as in --method, of the same head or with none. "
-            "Default: what the head was made for, against none.",
+            help="Who races: two methods as in --method, of the same head, of those that ship with the model "
+            "or of none. Default: what the head was made for, against none.",
             show_default=False,
         ),
     ] = None,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from eagle_chat.errors import UsageError
 from eagle_chat.loading_drafters import Sizes, drafter_of_head
-from eagle_chat.methods import CARDS, HEADS, Method
+from eagle_chat.methods import CARDS, Method, Needs
 from eagle_chat.options import Options
 from eagle_chat.tree_sizes import TreeSize, lookahead_size, size_by_cost
 
@@ -40,30 +40,45 @@ def size_of(drafter: Drafter) -> tuple[TreeSize, bool]:
     return size, sized
 
 
-def resize_trees(engine: Engine, given: Mapping[str, int], model: str, prompt: list[int]) -> None:
-    """Have the head draw trees as large as `given`, or sized by their cost where nothing is.
+def resize_trees(
+    engine: Engine, given: Mapping[str, int], model: str, prompt: list[int], asked: Method | None
+) -> None:
+    """Have the heads draw trees as large as `given`, or sized by their cost where nothing is.
 
-    The head stays; what was learnt of its confidences is learnt anew. Raises UsageError, and changes
-    nothing, where there is no head or the sizes do not fit.
+    The heads stay; what was learnt of their confidences is learnt anew. Raises UsageError, and changes
+    nothing, where there is no head or the sizes do not fit that of the method `asked` about. Another head
+    that cannot have them keeps its trees.
     """
-    from engine import Eagle, Eagle2, Grafted, Hydra, Medusa, SettingsError
+    from engine import SettingsError
 
-    heads: dict[Method, AnyHead] = {}
-    for name, drafter in engine.drafters.items():
-        grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
-        if isinstance(grown, Eagle | Eagle2 | Medusa | Hydra):
-            heads[Method(name)] = grown.head
+    heads = _heads(engine)
     if not heads:
         raise UsageError("nothing here grows a tree: nodes, depth and beam are for a draft head")
-    method = next(method for method in heads if CARDS[method].needs in HEADS)
+    own = next((head for head in heads if asked in head), next(iter(heads))) if asked else ()
     options = replace(Options(model=model), **given)  # type: ignore[arg-type]
-    sizes = Sizes(options, method, engine.target.device, by_cost=not given)
-    try:
-        made = {
-            name.value: drafter_of_head(name, head, sizes.of(name), sizes) for name, head in heads.items()
-        }
-    except SettingsError as error:
-        raise UsageError(str(error)) from None
+    made: dict[str, Drafter] = {}
+    for methods, head in heads.items():
+        sizes = Sizes(options, methods[0], engine.target.device, by_cost=not given)
+        try:
+            made |= {each.value: drafter_of_head(each, head, sizes.of(each), sizes) for each in methods}
+        except (SettingsError, UsageError) as error:
+            if methods == own:
+                raise UsageError(str(error)) from None
     engine.drafters.update(made)
     if not given:
         size_by_cost(engine, prompt)
+
+
+def _heads(engine: Engine) -> dict[tuple[Method, ...], AnyHead]:
+    """Those that trees grow from, by the methods that share each."""
+    from engine import Eagle, Eagle2, Grafted, Hydra, Medusa
+
+    heads: dict[Needs, AnyHead] = {}
+    methods: dict[Needs, list[Method]] = {}
+    for name, drafter in engine.drafters.items():
+        grown = drafter.eagle if isinstance(drafter, Grafted) else drafter
+        if isinstance(grown, Eagle | Eagle2 | Medusa | Hydra):
+            needs = CARDS[Method(name)].needs
+            heads[needs] = grown.head
+            methods.setdefault(needs, []).append(Method(name))
+    return {tuple(methods[needs]): head for needs, head in heads.items()}

@@ -226,13 +226,16 @@ def beside(method: Method) -> list[Method]:
     return [other for other in (*kin, *ALWAYS_THERE) if other is not method]
 
 
-def to_load(names: Collection[str]) -> Method:
-    """The method to load so that all of `names` are there. Raises UsageError where one load is not enough."""
+def to_load(names: Collection[str], more: Collection[str] = ()) -> Method:
+    """The method to load so that all of `names` are there, but for `more`, which can be loaded later.
+
+    Raises UsageError where one load is not enough.
+    """
     wanted = [method for method in Method if method in names]
     ranked = sorted(wanted, key=lambda method: (CARDS[method].needs is Needs.NOTHING, method is Method.NONE))
     if not ranked:
         return Method.NONE
-    missing = [method for method in ranked[1:] if method not in beside(ranked[0])]
+    missing = [method for method in ranked[1:] if method not in (*beside(ranked[0]), *more)]
     if missing:
         raise UsageError(
             f"{ranked[0]} and {missing[0]} need weights of their own, and --head names one: leave one out"

@@ -72,10 +72,12 @@ def _table(rows: list[Row]) -> str:
 
 
 def _heads(entry: Entry) -> str:
-    """The kinds of heads, in the width of two."""
+    """The kinds of heads, in the width of two; our own may not be packaged."""
+    listed = ", ".join(entry.heads) or NOTHING
+    if len(listed) <= len("eagle2, eagle3"):
+        return listed
     first, *more = entry.heads
-    listed = ", ".join(entry.heads)
-    return listed if len(listed) <= len("eagle2, eagle3") else f"{first}, {len(more)} more"
+    return f"{first}, {len(more)} more"
 
 
 def _report(rows: list[Row], place: Place | None) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import entry_for
+from eagle_chat.errors import UsageError
 from eagle_chat.methods import CARDS, HEADS, Method, Needs
 from eagle_chat.options import Options
 from eagle_chat.weights import find_head
@@ -40,10 +41,17 @@ class MoreMethods:
     def load(self, method: str, engine: Engine) -> None:
         """Put a method beside those of the engine. Raises EagleChatError or UsageError."""
         from eagle_chat.loading import load_more
+        from engine import SettingsError
 
         kind, model = CARDS[Method(method)].needs.value, self._options.model
         head = find_head(None, model, kind, lambda _: None)
         drafters = load_more(self._options, Method(method), head, engine, lambda _: None)
         new = {name: drafter for name, drafter in drafters.items() if name not in engine.drafters}
-        engine.add(new)
+        try:
+            engine.add(new)
+        except SettingsError:
+            raise UsageError(
+                f"{method} reads other hidden states than the head that is loaded: start with "
+                f"--method {method}, without --head"
+            ) from None
         self._loaded |= new.keys()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from eagle_chat.choices import Choices
 from eagle_chat.commands import Command, execute, parse, prompt_text
-from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageError
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, EagleChatError, UsageError
 from eagle_chat.events import (
     Arrived,
     Event,
@@ -129,7 +129,7 @@ class PlainChat:
                     raise
                 self._warned = True
                 _narrate("\nPress Ctrl+C again to leave.")
-            except UsageError as problem:
+            except EagleChatError as problem:
                 _narrate(str(problem))
         return EXIT_DONE
 
@@ -157,9 +157,8 @@ class PlainChat:
         except Exception as error:
             problem = sentence_about(error, "The reply failed")
         finally:
-            self._warned = (
-                stop.is_set()
-            )  # what the first one said holds when the reply ended before the second
+            # what the first one said holds when the reply ended before the second
+            self._warned = stop.is_set()
         out.end()
         if problem is not None:
             _narrate(problem)

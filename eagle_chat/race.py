@@ -20,6 +20,7 @@ from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_INTERRUPTED, UsageEr
 from eagle_chat.events import Event, Finished, RoundDone, Started
 from eagle_chat.look import Look
 from eagle_chat.methods import Method, to_load
+from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
 from eagle_chat.racing import Race
 from eagle_chat.recorded import load_recording
@@ -94,7 +95,7 @@ def _methods(options: Options, asked: str | None) -> tuple[Method | None, tuple[
         raise UsageError(f'"{unknown[0]}" is no method: --methods takes two of {", ".join(Method)}')
     if len(names) != 2 or names[0] == names[1]:
         raise UsageError("a race has two different methods: name them as in --methods eagle2,none")
-    return to_load(names), (names[0], names[1])
+    return to_load(names, MoreMethods(options).names), (names[0], names[1])
 
 
 @contextmanager
@@ -128,25 +129,26 @@ def _run_both(
     runs: dict[str, _Run] = {}
     with narrator.status("", refresh_per_second=4) as status:
         for name in (own, other):
+            session.load(name)
             session.engine.reset()
             events = (
                 session.again(method=name, stop=stop)
                 if runs
                 else session.ask(job.prompt, seed=None, stop=stop)
             )
-            runs[name] = _record(session, events, folder / f"{name}.jsonl", status)
+            runs[name] = _record(session, name, events, folder / f"{name}.jsonl", status)
             if stop.is_set():
                 break
             narrator.print(one_line(runs[name].finished.summary), markup=False, soft_wrap=True)
     return runs
 
 
-def _record(session: ChatSession, events: Iterator[Event], path: Path, status: Status) -> _Run:
+def _record(session: ChatSession, method: str, events: Iterator[Event], path: Path, status: Status) -> _Run:
     """One reply into a trace; where it is shows in `status`."""
     finished = Finished("")
     with open_trace(path) as file:
         assert file is not None
-        writer = TraceWriter(file, session.info)
+        writer = TraceWriter(file, replace(session.info, head=session.head_of(method)))
         for event in events:
             writer.write(event)
             match event:
@@ -155,7 +157,7 @@ def _record(session: ChatSession, events: Iterator[Event], path: Path, status: S
                 case Started():
                     status.update(Text(f"{event.method}: reading the prompt"))
                 case RoundDone(record):
-                    status.update(Text(f"{path.stem}: round {record.index}"))
+                    status.update(Text(f"{method}: round {record.index}"))
     return _Run(finished, path)
 
 

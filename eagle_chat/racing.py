@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+from eagle_chat.bench_machine import without_path
 from eagle_chat.comparison import Difference, judge
 from eagle_chat.replaying import Frame, Replay
 from eagle_chat.result_card import method_name, result_card
@@ -68,7 +70,10 @@ class Race:
             return None
         drafting = next((trace for trace in self.traces if trace.header["method"] != "none"), self.traces[0])
         machine = self._machine or str(drafting.header.get("machine", "unknown"))
-        return result_card(drafting.header["prompt"], summaries, self.verdict(), drafting.info, machine)
+        drafted = (trace.info.head for trace in self.traces if trace.header["method"] != "none")
+        heads = " and ".join(dict.fromkeys(without_path(head) for head in drafted if head))
+        info = replace(drafting.info, head=heads or None)
+        return result_card(drafting.header["prompt"], summaries, self.verdict(), info, machine)
 
     def _text_so_far(self, tokens: int) -> str:
         if tokens <= self._same:

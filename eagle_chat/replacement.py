@@ -22,7 +22,7 @@ def session_factory(options: Options) -> SessionFactory:
 
 def replacement(options: Options, name: str, choices: Choices) -> Replacement:
     """The model `name` with what is chosen now; its head, method and tree are its own."""
-    own = {"method": None, "head": None, "nodes": None, "depth": None, "beam": None}
+    own = dict.fromkeys(("method", "head", "draft_vocab", "nodes", "depth", "beam"))
     other = replace(options, **{**asdict(choices), **own, "model": name})
 
     def find(progress: Progress) -> None:

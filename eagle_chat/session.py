@@ -14,6 +14,7 @@ from eagle_chat.comparison import Difference, find_difference
 from eagle_chat.conversation import Turn
 from eagle_chat.drafting import resize_trees, size_of
 from eagle_chat.errors import UsageError
+from eagle_chat.methods import Method
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
@@ -117,18 +118,29 @@ class ChatSession:
             watched=self.watched,
         )
 
+    def head_of(self, method: str) -> str | None:
+        """What `method` drafts with, if with a head; else that of the session."""
+        return (self._more and self._more.head_of(method)) or self._own_head
+
+    def load(self, method: str) -> bool:
+        """Have `method` to decode with; whether its head had to be loaded. Raises EagleChatError."""
+        if method not in self.methods:
+            raise UsageError(f"this session has no method {method}: {', '.join(self.methods)}")
+        if self._more is None or method in self.engine.drafters:
+            return False
+        self._more.load(method, self.engine)
+        return True
+
     def change(self, choices: Choices) -> None:
         """Decode what follows as chosen. The caches stay, but a new system prompt has all read again.
 
         Raises UsageError, and changes nothing, for what cannot be.
         """
-        if choices.method not in self.methods:
-            raise UsageError(f"this session has no method {choices.method}: {', '.join(self.methods)}")
-        if self._more and choices.method not in self.engine.drafters:
-            self._more.load(choices.method, self.engine)
-        if choices.tree != self.choices.tree:
+        loaded, changed = self.load(choices.method), choices.tree != self.choices.tree
+        if changed or (loaded and choices.tree):
             prompt = self.prompts.encode([{"role": "user", "content": "Hello"}])
-            resize_trees(self.engine, choices.tree, self.info.model, prompt)
+            asked = Method(choices.method) if changed else None
+            resize_trees(self.engine, choices.tree, self.info.model, prompt, asked)
         self.choices = choices
         self.settings = _decoded_as(choices, self.settings)
         self._messages = [*self._system, *_without_system(self._messages)]
@@ -136,7 +148,7 @@ class ChatSession:
         self.info = replace(
             self.info,
             method=choices.method,
-            head=(self._more and self._more.head_of(choices.method)) or self._own_head,
+            head=self.head_of(choices.method),
             temperature=choices.temperature,
             nodes=size.nodes,
             depth=size.depth,

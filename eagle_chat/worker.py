@@ -128,7 +128,12 @@ class Worker(threading.Thread):
         def request(session: Session, _stop: threading.Event) -> None:
             had, given = conversation.session, self.recorder.given
             choices = saved_choices(had, session.choices, session.methods, given)
-            session.restore(conversation.messages(), choices)
+            try:
+                session.restore(conversation.messages(), choices)
+            except EagleChatError as error:  # its head cannot be loaded now: the text does not depend on it
+                self._note(str(error))
+                choices = replace(choices, method=session.choices.method)
+                session.restore(conversation.messages(), choices)
             self._note(self.recorder.resume(conversation, session.info))
             self.inbox.append(Ready(replace(session.info, notes=()), session.choices, session.methods))
 

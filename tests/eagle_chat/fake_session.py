@@ -8,7 +8,7 @@ from typing import Any
 
 from eagle_chat.choices import Choices
 from eagle_chat.conversation import Turn
-from eagle_chat.errors import UsageError
+from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Event, Finished, Loading, Prefill, RoundDone, SessionInfo, Started
 from eagle_chat.records import Dropped, RoundRecord, TreeRecord
 from eagle_chat.summary import STOPPED_BY_USER
@@ -50,6 +50,7 @@ class FakeSession:
         delay: float = 0.0,
         plain_text: str | None = None,
         fail_at: int | None = None,
+        damaged: str | None = None,
     ) -> None:
         self.info = info
         self.text = text
@@ -57,6 +58,7 @@ class FakeSession:
         self.delay = delay
         self.plain_text = plain_text
         self.fail_at = fail_at  # round whose forward raises
+        self.damaged = damaged  # method whose head cannot be loaded
         self.asked: list[str] = []
         self.seeds: list[int] = []
         self.new_chats = 0
@@ -90,6 +92,8 @@ class FakeSession:
     def change(self, choices: Choices) -> None:
         if choices.nodes == 1000:
             raise UsageError("nodes 1000 is more than the 36 candidates that depth 3 and beam 4 draw")
+        if choices.method == self.damaged:
+            raise EagleChatError(f"The head of {self.damaged} is damaged.")
         self.choices = choices
         tree = {"nodes": 0, "depth": 0, "beam": 0} if choices.method == "none" else choices.tree
         self.info = replace(self.info, method=choices.method, temperature=choices.temperature, **tree)

@@ -217,6 +217,26 @@ def test_another_model_says_so(library: Library) -> None:
     run(test)
 
 
+def test_a_method_that_does_not_load_leaves_the_conversation(library: Library) -> None:
+    """Catches a conversation on screen that the session does not go on with."""
+    hold(library, "one")
+
+    async def test() -> None:
+        session = FakeSession(info=replace(INFO, method="pld"), damaged="eagle2")
+        session.methods = ("none", "eagle2", "pld")
+        async with chat(session, size=SMALL, recorder=Recorder(library), resume=library.find("last")) as (
+            app,
+            pilot,
+        ):
+            await wait_until(lambda: "The head of eagle2 is damaged." in picture(app))
+            await send(app, pilot, "two")
+            await reply_over(app, pilot)
+            assert [message["content"] for message in session.messages][:3] == ["one", SKY, "two"]
+            assert session.choices.method == "pld"
+
+    run(test)
+
+
 def test_deleting_asks_and_keeps_the_one_on_screen(library: Library) -> None:
     """Catches one key that destroys a conversation, the wrong one, or the one that is being written."""
     hold(library, "two")

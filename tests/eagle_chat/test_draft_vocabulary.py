@@ -11,9 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from eagle_chat import hub
+from eagle_chat.choices import Choices
 from eagle_chat.draft_vocabulary import load_network
 from eagle_chat.loading import load_session
 from eagle_chat.options import Dtype, Options
+from eagle_chat.replacement import replacement
 from engine.drafters.eagle_head import EagleHead
 from tests.eagle_chat.conftest import assert_refused
 
@@ -50,6 +52,13 @@ def test_the_first_of_a_file(command, chat_model, chat_head, ranking):
     assert vocabulary(loaded) == 100
     assert loaded.info.notes == ()
     assert vocabulary(session(chat_model, chat_head, draft_vocab=str(ranking))) == TOKENS
+
+
+def test_another_model_has_none(chat_model, chat_head, ranking):
+    """Catches /model that takes the tokens of the model before along, or refuses one without a head."""
+    options = Options(str(chat_model), str(chat_head), draft_vocab=f"{ranking}:100", dtype=Dtype.FP32)
+    other = replacement(options, str(chat_model), Choices("eagle2")).load(lambda event: None)
+    assert other.info.method == "none"
 
 
 def test_a_file_beside_the_head(tmp_path, chat_model, chat_head, ranking):

@@ -134,6 +134,14 @@ def test_a_chat_with_a_file_is_that_with_the_folder(
     assert not folder.exists()
 
 
+def test_a_file_drafts(command: Callable[..., Ran], chat_model: Path, tokenizer, tmp_path: Path) -> None:
+    """Catches a file that is good as a target and refused as a draft model."""
+    small = write_model_gguf(tmp_path / "s.gguf", AutoModelForCausalLM.from_pretrained(chat_model), tokenizer)
+    options = ("--model", chat_model, "--dtype", "fp32", "--max-new-tokens", 12, "--head", small, "--json")
+    ran = command("run", "Why?", *options, "--method", "draft-model")
+    assert json.loads(ran.out)["tau"] > 2, ran.err
+
+
 def test_what_cannot_be_read_is_one_sentence(
     command: Callable[..., Ran], gguf: Path, tokenizer, tmp_path: Path, cache: Path
 ) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from safetensors.torch import load_file
 
+from eagle_chat import more_methods
 from eagle_chat.errors import EXIT_DONE, UsageError
 from eagle_chat.loading import load_session
-from eagle_chat.options import Dtype, Options
+from eagle_chat.options import Dtype, Method, Options
+from eagle_chat.weights import WeightsLocation
 from engine import Hydra, Medusa
 from tests.eagle_chat.conftest import assert_refused
 from tests.eagle_chat.evaluation_runs import report_of, write_questions
@@ -77,6 +80,48 @@ def test_a_head_of_another_method_is_compared_with(evaluate, tmp_path, head):
     questions = write_questions(tmp_path / "sky.jsonl", ["Why is the sky blue?"])
     report = report_of(evaluate("--questions", questions, "--json", "--against", head))
     assert report["others"].keys() == {head.name}
+
+
+@pytest.fixture
+def shipped(monkeypatch, head) -> None:
+    """As if the Medusa heads came with the model."""
+    known = SimpleNamespace(heads={"medusa": "two-heads"})
+    monkeypatch.setattr(more_methods, "entry_for", lambda _: known)
+    monkeypatch.setattr(more_methods, "find_head", lambda *_: WeightsLocation(head, "two-heads", "0"))
+
+
+@pytest.mark.usefixtures("shipped")
+def test_sizes_count_for_a_head_that_came_later(chat_model, chat_head):
+    """Catches a size on screen that the tree of another head does not have, before or after it is loaded."""
+    options = Options(
+        str(chat_model), str(chat_head), method=Method.EAGLE2, dtype=Dtype.FP32, nodes=3, beam=2
+    )
+    session = load_session(options, lambda event: None)
+
+    def nodes(**given: object) -> int:
+        session.change(replace(session.choices, **given))
+        return session.info.nodes
+
+    assert nodes(method="medusa") == 8  # no tree of a given beam
+    assert nodes(beam=None) == 3
+    assert nodes(nodes=None) == 8
+    assert nodes(nodes=4, depth=2) == nodes(method="eagle2") == 4
+    assert nodes(nodes=20, beam=8) == 20
+    with pytest.raises(UsageError, match="--beam has no use with --method medusa"):
+        nodes(method="medusa", beam=7)
+    assert session.info.nodes == 20
+
+
+@pytest.mark.usefixtures("shipped")
+def test_a_race_of_two_heads(command, chat_model, chat_head):
+    """Catches a second head that is refused, not loaded, or not on the card."""
+    options = ("--model", chat_model, "--head", chat_head, "--dtype", "fp32", "--max-new-tokens", 12)
+    ran = command("race", "Why?", "--methods", "eagle2,medusa", *options)
+    assert ran.code == EXIT_DONE, ran.err
+    assert [line.split()[0] for line in ran.out.splitlines()[2:4]] == ["eagle2", "medusa"]
+    assert f"{chat_head.name} and two-heads" in ran.out
+    assert "same text ✓" in ran.out
+    assert_refused(command("race", "Why?", "--methods", "eagle2,hydra", *options), "weights of their own")
 
 
 def test_the_tree_is_cut_between_replies(chat_model, head):

@@ -97,6 +97,14 @@ def test_commands_of_the_app(piped: Callable[..., Ran]) -> None:
     assert ran.out == f"{SKY}\nAgain: {SKY}\nAgain: {SKY}\n"
 
 
+def test_a_method_that_does_not_load_leaves_the_chat(piped: Callable[..., Ran]) -> None:
+    """Catches a conversation that is lost with the first head that cannot be read."""
+    session = FakeSession(damaged="pld")
+    ran = piped(session, "/method pld", "sky")
+    assert (ran.code, ran.out) == (0, f"{SKY}\n")
+    assert "The head of pld is damaged.\n" in ran.err
+
+
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_words_stay_whole_at_the_edge_of_a_terminal(size: int) -> None:
     """Catches words cut in two, code that loses its indentation, and text that waits for more or is lost."""
