@@ -11,7 +11,8 @@ from textual.widget import Widget
 def hide_above(container: Widget, top: int) -> None:
     """Take children that end above row `top` of the screen out of the layout; padding keeps their place."""
     shown = [child for child in container.children if child.display]
-    above = list(takewhile(lambda child: child.region.bottom <= top, shown[:-1]))
+    # a child that was just put back has no region yet: then nobody knows what is above
+    above = list(takewhile(lambda child: child.region and child.region.bottom <= top, shown[:-1]))
     if not above:
         return
     first = shown[len(above)]

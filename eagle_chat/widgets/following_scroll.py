@@ -29,10 +29,10 @@ class FollowingScroll(VerticalScroll):
         self._following |= anchor
         super().anchor(anchor)
 
-    def release_anchor(self) -> None:
-        """Somebody scrolls."""
+    def stay(self) -> None:
+        """Somebody reads here: whatever comes below."""
         self._following = False
-        super().release_anchor()
+        self.release_anchor()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         """Whoever comes back to the end follows it again."""
@@ -57,7 +57,6 @@ class FollowingScroll(VerticalScroll):
     def grown(self, text: StreamedText) -> None:
         """`text` has changed."""
         self._growing = text
-        self._following |= self.scroll_target_y >= self.max_scroll_y
         self.anchor(False)
         if text.fits:
             self._to_end()

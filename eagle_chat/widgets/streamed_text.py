@@ -51,7 +51,7 @@ class StreamedText(VerticalGroup):
     @property
     def room(self) -> int:
         """Rows of the layout that are still empty."""
-        return 0 if self._piece is None else max(0, self._piece.size.height - self._rows)
+        return max(0, self._piece.size.height - self._rows) if self._piece and self._height else 0
 
     @property
     def fits(self) -> bool:

@@ -242,7 +242,7 @@ class Transcript(FollowingScroll):
     def action_choose(self, by: int) -> None:
         """The message above or below."""
         self.restore()
-        self.release_anchor()
+        self.stay()
         self._cursor.move(list(self._page.query_children(Message)), by)
 
     def action_edit(self) -> None:
@@ -305,6 +305,4 @@ class Transcript(FollowingScroll):
     def scroll_pages(self, pages: int) -> None:
         """Scroll by whole pages from elsewhere."""
         scroll: Callable[..., None] = self.scroll_page_down if pages > 0 else self.scroll_page_up
-        if pages < 0:
-            self.release_anchor()
         scroll(animate=False)
