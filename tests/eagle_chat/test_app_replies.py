@@ -66,6 +66,27 @@ def test_scrolling_back_in_a_long_reply_that_still_runs() -> None:
     run(test)
 
 
+def test_a_chosen_message_stays_in_view_while_the_reply_goes_on() -> None:
+    """Catches a page at whose end one reads a message, and which follows the text away from it."""
+
+    async def test() -> None:
+        text = "\n\n".join(f"line {number} of a long text" for number in range(400))
+        pace = threading.Semaphore(2)
+        async with chat(FakeSession(text, pace=pace), size=(160, 50)) as (app, pilot):
+            await send(app, pilot, "go")
+            await wait_until(lambda: replies(app) and "line" in replies(app)[0])
+            app.chat.transcript.focus()
+            await pilot.press("k")
+            pace.release(400)
+            await wait_until(lambda: "line 99 " in replies(app)[0])
+            await pilot.pause(0.3)
+            assert app.chat.transcript.max_scroll_y > 0 == app.chat.transcript.scroll_offset.y
+            pace.release(5000)
+            await reply_over(app, pilot)
+
+    run(test)
+
+
 @pytest.mark.parametrize(
     "text",
     [
