@@ -41,7 +41,7 @@ ROUND_MS = {
 class FakeSession:
     """Answers every prompt with `text`. With `pace` set, every round waits for one release of it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one for each thing that can be otherwise
         self,
         text: str = SKY,
         *,

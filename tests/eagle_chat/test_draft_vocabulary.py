@@ -58,7 +58,7 @@ def test_another_model_has_none(chat_model, chat_head, ranking):
     """Catches /model that takes the tokens of the model before along, or refuses one without a head."""
     options = Options(str(chat_model), str(chat_head), draft_vocab=f"{ranking}:100", dtype=Dtype.FP32)
     other = replacement(options, str(chat_model), Choices("eagle2")).load(lambda event: None)
-    assert other.info.method == "none"
+    assert other.info.method == "pld"
 
 
 def test_a_file_beside_the_head(tmp_path, chat_model, chat_head, ranking):
