@@ -110,11 +110,10 @@ class TrainingRun:
 
         from engine.training import expected_sizes, measure_speeds
 
-        size = min(self.plan.vocabulary, self.target.vocabulary)
-        rows = self._target_rows(torch.arange(size))
-        network = make_network(self.plan, self.target, self.shape, self.inner, rows)
-        synthesis = self.synthesis()
-        speeds = measure_speeds(synthesis, network, self.target.embedding, rows, self._settings(1))
+        ids = torch.arange(min(self.plan.vocabulary, self.target.vocabulary))
+        network = make_network(self.plan, self.target, self.shape, self.inner, self._target_rows(ids))
+        synthesis, lm_head = self.synthesis(), self.target.lm_head.weight.detach()
+        speeds = measure_speeds(synthesis, network, self.target.embedding, lm_head, self._settings(1), ids)
         sizes = expected_sizes(self.target, synthesis, network, self.shape)
         if self.plan.data:
             speeds = replace(speeds, written=self._reading_speed())
@@ -249,10 +248,18 @@ class TrainingRun:
             save_file({"ids": self.draft_vocab}, partial)
             partial.replace(kept)
         self.covered = share_covered(self.corpus, self.draft_vocab)
-        rows = self._target_rows(self.draft_vocab)
-        network = make_network(self.plan, self.target, self.shape, self.inner, rows)
-        settings = self._settings(self.corpus.tokens)
-        self.trainer = Trainer(network, self.target.embedding, rows, self.corpus, settings, self.folder)
+        network = make_network(
+            self.plan, self.target, self.shape, self.inner, self._target_rows(self.draft_vocab)
+        )
+        self.trainer = Trainer(
+            network,
+            self.target.embedding,
+            self.target.lm_head.weight.detach(),
+            self.corpus,
+            self._settings(self.corpus.tokens),
+            self.folder,
+            self.draft_vocab,
+        )
         return self.trainer
 
     def _settings(self, tokens: int) -> TrainingSettings:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable
+from operator import is_
 from typing import Any, TypeAlias
 
 import torch
@@ -42,7 +43,8 @@ class Graphs:
 
         `memory` are tensors that it reads beside them: where one is another than before, all is forgotten.
         """
-        if any(a is not b for a, b in zip(self._memory, memory, strict=False)):
+        same = len(self._memory) == len(memory) and all(map(is_, self._memory, memory))
+        if not same:
             self._known.clear()
         self._memory = memory
         if key not in self._known:

@@ -21,7 +21,8 @@ from engine.checkpoints.checks import (
     share_embedding,
 )
 from engine.checkpoints.files import Config
-from engine.drafters.residual_head import Block, ResidualHead, lm_head_for
+from engine.drafters.draft_vocabulary import proposing
+from engine.drafters.residual_head import Block, ResidualHead
 from engine.linear import Linear
 from engine.target import Target
 
@@ -76,19 +77,20 @@ def load_heads(
     weight = target.lm_head.weight
     tensors = {name: tensor.to(weight.device, weight.dtype) for name, tensor in tensors.items()}
     draft_vocab = None if draft_vocab is None else draft_vocab.to(weight.device)
-    shared = None if lm_heads is shapes.own else lm_head_for(target.lm_head, draft_vocab)
+    shared = None if lm_heads is shapes.own else proposing(target.lm_head, draft_vocab)
     made = []
     for head in range(heads):
         square = [tensors.pop(name) for name in kind.square(head)] if lm_heads is shapes.squares else []
         own = [tensors.pop(name) for name in kind.own(head, layers)] if lm_heads is shapes.own else []
-        lm_head = shared or lm_head_for(Linear(own[0], own[1] if kind.lm_bias else None), draft_vocab)
+        words = shared or proposing(
+            Linear(own[0], own[1] if kind.lm_bias else None), draft_vocab, grows=False
+        )
         made.append(
             ResidualHead(
                 [Block(tensors, kind.block(head, layer)) for layer in range(layers)],
                 Linear(square[0], square[1]) if square else None,
-                lm_head,
+                words,
                 target.vocabulary,
-                draft_vocab,
             )
         )
     return made

@@ -7,6 +7,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from engine.drafters.draft_vocabulary import DraftVocabulary
 from engine.drafters.head_layer import HeadLayer
 from engine.layer import Cache
 
@@ -15,7 +16,10 @@ class Scoring(Protocol):
     """A network that says what comes next, in tokens."""
 
     target_vocabulary: int  # tokens the target knows
-    draft_vocab: Tensor | None  # [D] target ids of those it can propose; None where they are the same
+
+    @property
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what it can propose now; None where its scores are of all the target's tokens."""
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 from outputs [m, H]."""
@@ -45,7 +49,8 @@ class DraftHead(Scoring, Follows, Protocol):
     """A network that continues features: EAGLE-1/2's or EAGLE-3's."""
 
     taps: tuple[int, ...]
+    words: DraftVocabulary
 
     @property
     def vocabulary(self) -> int:
-        """Tokens it can propose, D."""
+        """Tokens it can propose, whatever the text is."""

@@ -41,6 +41,7 @@ class Eagle:
 
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
         """The tree below the last token."""
+        self.head.words.read(tokens)
         ranking = Ranking(self.head, sampler, len(tokens))
         hidden = self._following.root(tokens)
         places, rows = AtTheEnd(self.head.layer, self._following.length), 0
@@ -58,3 +59,4 @@ class Eagle:
     def rewind(self, length: int) -> None:
         """Keep the first `length` pairs."""
         self._following.rewind(length)
+        self.head.words.rewind(length)

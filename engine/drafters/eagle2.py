@@ -83,6 +83,7 @@ class Eagle2:
             if self.sizing.is_resting:
                 root = DraftTree.chain(tokens[-1:], self.head.device)
                 return replace(root, sizing=self.sizing.rest())
+        self.head.words.read(tokens)
         ranking = Ranking(self.head, sampler, len(tokens), self.calibration)
         tree = self._draft(self._static, tokens, ranking) if self._static else self._grow(tokens, ranking)
         self._proposed = tree, sampler.greedy
@@ -91,6 +92,7 @@ class Eagle2:
     def rewind(self, length: int) -> None:
         """Keep the first `length` pairs."""
         self._following.rewind(length)
+        self.head.words.rewind(length)
         self._proposed = None
 
     def _learn(self, tree: DraftTree, greedy: bool, path: list[int]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
+from engine.drafters.draft_vocabulary import DraftVocabulary
 from engine.drafters.head_layer import HeadLayer, HeadShape
 from engine.layer import Cache, rms_norm
 from engine.linear import Linear
@@ -47,7 +48,6 @@ class Eagle3Head:
     ) -> None:
         self.eps = shape.rms_norm_eps
         self.embedding = embedding
-        self.draft_vocab = draft_vocab
         self.target_vocabulary = target_vocabulary
         self.taps = taps
         self.norms = norms
@@ -61,12 +61,17 @@ class Eagle3Head:
         fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
         self.fc = Linear(fc)
-        self.lm_head = Linear(tensors.pop("lm_head.weight"))
+        self.words = DraftVocabulary(Linear(tensors.pop("lm_head.weight")), draft_vocab)
 
     @property
     def vocabulary(self) -> int:
-        """Tokens it can propose."""
-        return self.lm_head.out_features
+        """Tokens it can propose, whatever the text is."""
+        return self.words.size
+
+    @property
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what it can propose now."""
+        return self.words.ids
 
     def fuse(self, features: Tensor) -> Tensor:
         """What `forward` reads, [m, H], of the target's features [m, F], one hidden state per tap."""
@@ -95,6 +100,5 @@ class Eagle3Head:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""
-        return self.lm_head(
-            hidden if self.norms.output else rms_norm(hidden, self.output_norm, self.eps)
-        ).float()
+        normed = hidden if self.norms.output else rms_norm(hidden, self.output_norm, self.eps)
+        return self.words.logits(normed)

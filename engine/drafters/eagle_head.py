@@ -10,16 +10,18 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from engine.drafters.draft_vocabulary import proposing
 from engine.drafters.head_layer import HeadLayer, HeadShape
 from engine.layer import Cache
-from engine.linear import Linear, trimmed
+from engine.linear import Linear
 
 
 class EagleHead:
     """The network with its own KV cache. Embedding and LM head are the target's, shared and never copied.
 
     It takes `tensors`, which carry their published names, over; biases are used where present. `draft_vocab`
-    ([D] target ids) restricts the proposals to those rows of the LM head, which are gathered once.
+    ([D] target ids) restricts the proposals to those rows of the LM head, which are gathered once, and to the
+    tokens of the text.
     """
 
     taps: tuple[int, ...] = (-1,)
@@ -34,18 +36,22 @@ class EagleHead:
         draft_vocab: Tensor | None = None,
     ) -> None:
         self.embedding = embedding
-        self.draft_vocab = draft_vocab
         self.target_vocabulary = lm_head.out_features
         self.layer = HeadLayer(shape, tensors, "layers.0")
-        self.lm_head = lm_head if draft_vocab is None else trimmed(lm_head, draft_vocab)
+        self.words = proposing(lm_head, draft_vocab)
         fc = tensors.pop("fc.weight")
         self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
         self.fc = Linear(fc, tensors.pop("fc.bias", None))
 
     @property
     def vocabulary(self) -> int:
-        """Tokens it can propose."""
-        return self.lm_head.out_features
+        """Tokens it can propose, whatever the text is."""
+        return self.words.size
+
+    @property
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what it can propose now."""
+        return self.words.ids
 
     def fuse(self, features: Tensor) -> Tensor:
         """What `forward` reads, [m, H], of the target's features: they themselves."""
@@ -65,4 +71,4 @@ class EagleHead:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 scores of the next token, from [m, H]."""
-        return self.lm_head(hidden).float()
+        return self.words.logits(hidden)

@@ -30,14 +30,15 @@ class HydraHeads:
         self, heads: list[ResidualHead], embedding: nn.Embedding, device: torch.device, prefix: Prefix | None
     ) -> None:
         self.heads = heads
+        self.words = heads[0].words
         self.embedding = embedding
         self.device = device
         self.prefix = prefix
 
     @property
     def vocabulary(self) -> int:
-        """Tokens they can propose."""
-        return self.heads[0].vocabulary
+        """Tokens they can propose, whatever the text is."""
+        return self.words.size
 
     def extend(self, read: Tensor, tokens: Tensor) -> Tensor:
         """What the heads of the next depth read, [m, inputs + H]: what was read before, and m tokens."""
@@ -66,6 +67,7 @@ class Hydra:
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
         """The tree below the last token."""
         assert self._feature is not None
+        self.head.words.read(tokens)
         read = self._following.root(tokens) if self._following else self._feature.to(self.head.device)
         drawing = Drawing(tokens[-1], self.head.device)
         for depth, (head, level) in enumerate(zip(self.head.heads, self._levels, strict=False), start=1):
@@ -76,5 +78,6 @@ class Hydra:
     def rewind(self, length: int) -> None:
         """Keep what the layer has of the first `length` tokens; the feature is of another text."""
         self._feature = None
+        self.head.words.rewind(length)
         if self._following:
             self._following.rewind(length)

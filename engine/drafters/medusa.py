@@ -42,13 +42,18 @@ class MedusaHeads:
         self.heads = heads
         self.device = device
         self.target_vocabulary = heads[0].target_vocabulary
-        self.draft_vocab = heads[0].draft_vocab
-        self.shared = all(head.lm_head is heads[0].lm_head for head in heads)
+        self.words = heads[0].words
+        self.shared = all(head.words is self.words for head in heads)
 
     @property
     def vocabulary(self) -> int:
-        """Tokens they can propose."""
-        return self.heads[0].vocabulary
+        """Tokens they can propose, whatever the text is."""
+        return self.words.size
+
+    @property
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what they can propose now."""
+        return self.words.ids
 
     def outputs(self, feature: Tensor, depth: int) -> Tensor:
         """[depth, H] of the first `depth` heads, which all read `feature` [1, H]."""
@@ -57,9 +62,10 @@ class MedusaHeads:
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 from the outputs [m, H] of the first m heads; one product where the LM head is one."""
         if self.shared:
-            return self.heads[0].lm_head(hidden).float()
-        rows = [head.lm_head(row[None]) for head, row in zip(self.heads, hidden, strict=False)]
-        return torch.cat(rows).float()
+            return self.words.logits(hidden)
+        return torch.cat(
+            [head.words.logits(row[None]) for head, row in zip(self.heads, hidden, strict=False)]
+        )
 
 
 class Medusa:
@@ -84,6 +90,7 @@ class Medusa:
     def propose(self, tokens: list[int], sampler: Sampler) -> DraftTree:
         """The tree below the last token."""
         assert self._feature is not None
+        self.head.words.read(tokens)
         outputs = self.head.outputs(self._feature.to(self.head.device), len(self.paths[-1]))
         ranking = Ranking(self.head, sampler, len(tokens))
         scores, ids = ranking.best_by_depth(outputs, self._width)  # [depth, width]
@@ -95,3 +102,4 @@ class Medusa:
     def rewind(self, length: int) -> None:
         """The feature is of another text."""
         self._feature = None
+        self.head.words.rewind(length)

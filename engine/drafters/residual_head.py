@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import torch.nn.functional as F  # noqa: N812 - its usual name
-from torch import Tensor, nn
+from torch import Tensor
 
-from engine.linear import Linear, trimmed
+from engine.drafters.draft_vocabulary import DraftVocabulary
+from engine.linear import Linear
 
 
 class Block:
@@ -26,29 +27,20 @@ class Block:
 
 
 class ResidualHead:
-    """The head of one depth. Its LM head may be the target's, after a square layer of its own.
-
-    `draft_vocab` ([D] target ids) says which tokens the rows of the LM head are.
-    """
+    """The head of one depth. Its LM head may be the target's, after a square layer of its own."""
 
     def __init__(
-        self,
-        blocks: list[Block],
-        to_lm_head: Linear | None,
-        lm_head: nn.Linear | Linear,
-        target_vocabulary: int,
-        draft_vocab: Tensor | None,
+        self, blocks: list[Block], to_lm_head: Linear | None, words: DraftVocabulary, target_vocabulary: int
     ) -> None:
         self.blocks = blocks
         self.to_lm_head = to_lm_head
-        self.lm_head = lm_head
+        self.words = words
         self.target_vocabulary = target_vocabulary
-        self.draft_vocab = draft_vocab
 
     @property
-    def vocabulary(self) -> int:
-        """Tokens it can propose."""
-        return self.lm_head.out_features
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what it can propose now."""
+        return self.words.ids
 
     def output(self, read: Tensor) -> Tensor:
         """What the LM head takes, [m, H], from [m, inputs]."""
@@ -58,9 +50,4 @@ class ResidualHead:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] fp32 from what the blocks read, [m, inputs]."""
-        return self.lm_head(self.output(hidden)).float()
-
-
-def lm_head_for(lm_head: nn.Linear | Linear, draft_vocab: Tensor | None) -> nn.Linear | Linear:
-    """The LM head, or its rows of the tokens that can be proposed."""
-    return lm_head if draft_vocab is None else trimmed(lm_head, draft_vocab)
+        return self.words.logits(self.output(hidden))

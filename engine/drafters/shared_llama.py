@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from engine.drafters.head_layer import HeadLayer, HeadShape
-from engine.drafters.residual_head import lm_head_for
 from engine.layer import rms_norm
-from engine.linear import Linear
+from engine.linear import Linear, trimmed
 from engine.target import PREFILL_CHUNK, Chunk
 
 
@@ -38,7 +37,7 @@ class SharedLlama:
         self.length = 0  # tokens in the KV caches
         self.embedding = embedding
         self.draft_vocab = draft_vocab
-        self.lm_head = lm_head_for(lm_head, draft_vocab)
+        self.lm_head = lm_head if draft_vocab is None else trimmed(lm_head, draft_vocab)
         layers = sum(name.endswith("input_layernorm.weight") for name in tensors)
         names = [f"model.layers.{i}" for i in range(layers)]
         self.eps = shape.rms_norm_eps

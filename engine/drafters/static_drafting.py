@@ -59,7 +59,7 @@ class StaticDrafting:
         filters = settings.temperature, settings.top_k, settings.top_p, settings.min_p
         root, packed, *pool = self._graphs.run(
             (reach, filters),
-            (layer.slab.rows, layer.rotary.table),
+            (layer.slab.rows, layer.rotary.table, *head.words.memory),
             lambda: self._round(reach, settings),
             tuple(x.to(head.device, non_blocking=True) for x in given),
         )

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
-from engine.linear import Linear
 
 
 def trimmed(head: EagleHead | Eagle3Head, rows: Tensor) -> EagleHead | Eagle3Head:
@@ -16,8 +15,6 @@ def trimmed(head: EagleHead | Eagle3Head, rows: Tensor) -> EagleHead | Eagle3Hea
 
     All else is shared, the cache too: drafters with one and the other take turns, from an empty text each.
     """
-    weight, bias = head.lm_head.weight[rows].detach(), head.lm_head.bias
     smaller = copy(head)
-    smaller.lm_head = Linear(weight, None if bias is None else bias[rows].detach())
-    smaller.draft_vocab = rows if head.draft_vocab is None else head.draft_vocab[rows]
+    smaller.words = head.words.only(rows)
     return smaller

@@ -6,7 +6,7 @@
         ...
     corpus.add(0, batch.conversations())
     settings = TrainingSettings(pairs=1_000_000)
-    trainer = Trainer(network, target.embedding, target_rows, corpus, settings, folder)
+    trainer = Trainer(network, target.embedding, lm_head, corpus, settings, folder, draft_vocab)
     for event in trainer.run():
         ...
     trainer.load_best()

@@ -37,13 +37,15 @@ def measure_speeds(
     embedding: nn.Embedding,
     target_head: Tensor,
     settings: TrainingSettings,
+    draft_vocab: Tensor,
 ) -> Speeds:
-    """Try both stages. The network's weights stay as they are.
+    """Try both stages, the second as `Objective` does it. The network's weights stay as they are.
 
     Conversations get slower as they get longer, so that writing them takes somewhat more than measured here.
     """
-    objective = Objective(network.to(target_head.device), embedding, target_head, settings)
-    trials = _train(objective, _made_up_batch(embedding, network, settings), network.steps(settings.steps))
+    objective = Objective(network.to(target_head.device), embedding, target_head, settings, draft_vocab)
+    batch = _made_up_batch(embedding, network, settings, draft_vocab)
+    trials = _train(objective, batch, network.steps(settings.steps))
     return Speeds(_rate(iter(synthesis.batch(0)), TRIED), _rate(trials, 2))
 
 
@@ -71,13 +73,15 @@ def expected_sizes(
     return Sizes(token=4 + features, kept=BYTES_KEPT * parameters, memory=memory)
 
 
-def _made_up_batch(embedding: nn.Embedding, network: DraftNetwork, settings: TrainingSettings) -> Batch:
+def _made_up_batch(
+    embedding: nn.Embedding, network: DraftNetwork, settings: TrainingSettings, draft_vocab: Tensor
+) -> Batch:
     rows = max(1, settings.batch // settings.longest)
     width = embedding.embedding_dim * len(network.taps) + (
         embedding.embedding_dim if len(network.taps) > 1 else 0
     )
     return Batch(
-        torch.randint(embedding.num_embeddings, (rows, settings.longest)),
+        draft_vocab[torch.randint(len(draft_vocab), (rows, settings.longest))],
         torch.randn(rows, settings.longest, width),
         torch.ones(rows, settings.longest, dtype=torch.bool),
     )

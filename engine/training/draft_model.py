@@ -63,6 +63,7 @@ class DraftModelNetwork(DraftNetwork):
     """The body under the names of a Llama checkpoint."""
 
     taps = (-1,)
+    proposes_text = False
 
     def __init__(self, shape: HeadShape, hidden: int, inner: int, layers: int) -> None:
         super().__init__()

@@ -19,6 +19,7 @@ class DraftNetwork(nn.Module):
     """A head as a trainable module."""
 
     taps: tuple[int, ...]  # hidden states it reads, in transformers' numbering
+    proposes_text = True  # whether tokens of the text join its draft vocabulary
 
     def steps(self, wanted: int) -> int:
         """How many to train or look at: as many as are wanted, unless it has so many heads and no more."""

@@ -52,7 +52,7 @@ class Validated:
 class Trainer:
     """One training run in `folder`, which keeps its state and its best weights."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - what is trained, on what, and where
         self,
         network: DraftNetwork,
         embedding: nn.Embedding,
@@ -60,10 +60,12 @@ class Trainer:
         corpus: Corpus,
         settings: TrainingSettings,
         folder: Path,
+        draft_vocab: Tensor | None = None,
     ) -> None:
+        """As `Objective`, of which `target_head` and `draft_vocab` are."""
         self.network, self.corpus, self.settings, self.folder = network, corpus, settings, folder
         network.to(target_head.device)
-        self._objective = Objective(network, embedding, target_head, settings)
+        self._objective = Objective(network, embedding, target_head, settings, draft_vocab)
         self._progress: dict[str, Any] = {"pairs": 0, "pass": 0, "batch": 0, "updates": 0, "seconds": 0.0}
         self._progress |= {"best": math.inf, "validations": 0, "validated": 0}
         self._progress |= {"of": settings.pairs, "corpus": corpus.tokens}

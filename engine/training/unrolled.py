@@ -211,6 +211,8 @@ class EagleNetwork(UnrolledNetwork):
 class Eagle3Network(UnrolledNetwork):
     """An EAGLE-3 head: three of the target's layers fused, its own norm and LM head."""
 
+    proposes_text = False
+
     def __init__(self, shape: HeadShape, hidden: int, inner: int, layers: int, target_rows: Tensor) -> None:
         """`layers` the target's has; the LM head starts as `target_rows` [D, H]."""
         super().__init__()

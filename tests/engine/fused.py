@@ -26,7 +26,7 @@ def tensors_of(head: EagleHead | Eagle3Head) -> dict[str, Tensor]:
     if isinstance(head, Eagle3Head):
         found[f"{prefix}.input_layernorm.weight"] = head.embedding_norm
         found[f"{prefix}.hidden_norm.weight"] = head.hidden_norm
-        found |= {"norm.weight": head.output_norm, "lm_head.weight": head.lm_head.weight}
+        found |= {"norm.weight": head.output_norm, "lm_head.weight": head.words.lm_head.weight}
     return found
 
 

@@ -7,7 +7,9 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from engine import DraftTree, Eagle2, Sampler
+from engine.drafters.draft_vocabulary import proposing
 from engine.layer import Cache
+from engine.linear import Linear
 
 
 class NoLayer:
@@ -29,12 +31,17 @@ class TableHead:
         self.table = table  # [V, V] logits
         self.layer = NoLayer()
         self.target_vocabulary = len(table)
-        self.draft_vocab = draft_vocab
+        self.words = proposing(Linear(table.T.contiguous()), draft_vocab, grows=False)
+
+    @property
+    def draft_vocab(self) -> Tensor | None:
+        """[D] target ids of what it can propose."""
+        return self.words.ids
 
     @property
     def vocabulary(self) -> int:
         """Tokens it can propose."""
-        return self.target_vocabulary if self.draft_vocab is None else len(self.draft_vocab)
+        return self.words.size
 
     def fuse(self, features: Tensor) -> Tensor:
         """As they are."""
@@ -48,8 +55,7 @@ class TableHead:
 
     def logits(self, hidden: Tensor) -> Tensor:
         """[m, D] rows of the table."""
-        scores = hidden @ self.table
-        return scores if self.draft_vocab is None else scores[:, self.draft_vocab]
+        return self.words.logits(hidden)
 
     def token_ids(self, ids: Tensor) -> Tensor:
         """Draft ids to target ids."""

@@ -168,7 +168,7 @@ def test_the_embedding_in_the_file_is_dropped(model: PreTrainedModel, tmp_path: 
     """A copy of the embedding that is kept costs a gigabyte, and one that differs gives other drafts."""
     head = load(write_layout(tmp_path, "vicuna", model), model)
     assert head.embedding is model.get_input_embeddings()
-    assert head.lm_head is model.get_output_embeddings()
+    assert head.words.lm_head is model.get_output_embeddings()
 
 
 @pytest.mark.parametrize(
@@ -218,19 +218,24 @@ def test_biases_are_used(model: PreTrainedModel, tmp_path: Path, name: str) -> N
 
 
 def test_draft_vocabulary(model: PreTrainedModel, tmp_path: Path) -> None:
-    """Draft ids taken for target ids; log-probabilities over the whole vocabulary."""
+    """Draft ids taken for target ids; log-probabilities over the whole vocabulary; rows of no token drawn."""
     folder = write_layout(tmp_path, "shipped", model)
     head = load(folder, model)
     ids = head_tensors("shipped", model)["draft_vocab"].tolist()
     assert head.vocabulary == 40
     drafter = Eagle2(head, nodes=200, depth=3, beam=12)
     tree = tree_after(drafter, TOKENS, features_of(TOKENS))
-    assert set(tree.host.tokens[1:]) <= set(ids)
+    proposed = sorted({*ids, *TOKENS})
+    assert set(tree.host.tokens[1:]) <= set(proposed)
     assert tree.growth is not None
-    assert set(tree.growth.tokens.tolist()) <= set(ids)
+    assert set(tree.growth.tokens.tolist()) <= set(proposed)
+    assert set(tree.growth.tokens.tolist()) - set(ids)
+    drafter.rewind(0)
+    drafter.head.words.read([])
     hidden = torch.randn(2, HIDDEN, generator=torch.Generator().manual_seed(0))
     expected = (hidden @ model.get_output_embeddings().weight.T)[:, ids].log_softmax(-1)
-    torch.testing.assert_close(head.logits(hidden).log_softmax(-1), expected, rtol=1e-5, atol=1e-5)
+    found = head.logits(hidden)[:, :40].log_softmax(-1)
+    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="beam 41 is larger than the draft vocabulary of 40 tokens"):
         Eagle2(head, nodes=41, depth=1, beam=41)
 

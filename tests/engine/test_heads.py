@@ -55,7 +55,9 @@ def reference(
     """Logits [D] and target ids [D] after the root and a drafted path, by products of the file's tensors."""
     tensors = (medusa_tensors if kind == "medusa" else hydra_tensors)(layout, target.vocabulary)
     tensors = {name: tensor.float() for name, tensor in tensors.items()}
-    ids = tensors.get("draft_vocab", torch.arange(target.vocabulary)).long()
+    ids = torch.arange(target.vocabulary)
+    if layout == "ours":  # the text's own tokens join those of its draft vocabulary
+        ids = torch.cat((tensors["draft_vocab"].long(), torch.tensor(TOKENS))).unique()
     head, prefix, x = len(path) - 1, "" if kind == "medusa" else "hydra_mlp.", features[-1]
     if layout == "plus-plus":
         x = prefix_model(target.model)(inputs_embeds=features[None]).last_hidden_state[0, -1]

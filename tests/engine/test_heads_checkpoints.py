@@ -67,11 +67,11 @@ def test_every_layout(model: PreTrainedModel, tmp_path: Path, kind: str, layout:
     for one in head.heads:
         assert len(one.blocks) == (2 if layout in ("two-layers", "plus-plus") else 1)
         assert (one.to_lm_head is not None) == (layout == "ours")
-        assert one.vocabulary == drafted
-    lm_heads = {id(one.lm_head) for one in head.heads}
+        assert one.words.size == drafted
+    lm_heads = {id(one.words.lm_head) for one in head.heads}
     assert len(lm_heads) == (1 if layout in ("shared", "ours") else HEADS)
     if layout == "shared":
-        assert head.heads[0].lm_head is model.get_output_embeddings()
+        assert head.heads[0].words.lm_head is model.get_output_embeddings()
 
 
 def test_own_lm_heads_are_trimmed_too(model: PreTrainedModel, tmp_path: Path) -> None:
@@ -80,10 +80,10 @@ def test_own_lm_heads_are_trimmed_too(model: PreTrainedModel, tmp_path: Path) ->
     head = load_draft_head(write_head(tmp_path, {}, dict(tensors)), StockTarget(model), "tiny-llama")
     assert isinstance(head, HydraHeads)
     for number, one in enumerate(head.heads):
-        assert isinstance(one.lm_head, Linear)
-        assert torch.equal(one.lm_head.weight, tensors[f"hydra_lm_head.{number}.weight"][[3, 5, 96]])
-        assert one.lm_head.bias is not None
-        assert torch.equal(one.lm_head.bias, tensors[f"hydra_lm_head.{number}.bias"][[3, 5, 96]])
+        assert isinstance(one.words.lm_head, Linear)
+        assert torch.equal(one.words.lm_head.weight, tensors[f"hydra_lm_head.{number}.weight"][[3, 5, 96]])
+        assert one.words.lm_head.bias is not None
+        assert torch.equal(one.words.lm_head.bias, tensors[f"hydra_lm_head.{number}.bias"][[3, 5, 96]])
 
 
 def drop(name: str) -> Change:

@@ -87,6 +87,6 @@ def test_a_head_shares_the_packed_lm_head(layout: str, tmp_path: Path) -> None:
     target = LeanTarget(model)
     head = load_eagle_head(folder, target, "tiny-llama")
     if layout == "vicuna":
-        assert head.lm_head is target.lm_head
+        assert head.words.lm_head is target.lm_head
     else:
-        assert torch.equal(head.lm_head.weight, weight[head.draft_vocab])
+        assert torch.equal(head.words.lm_head.weight, weight[head.draft_vocab])

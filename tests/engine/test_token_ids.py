@@ -92,4 +92,5 @@ def test_drafting_with_fewer_tokens(tmp_path: Path) -> None:
         done = list(rounds(engine, PROMPTS[1], settings, "it"))
         assert [token for r in done for token in r.new] == plain_reply(target, PROMPTS[1], settings)
         assert any(len(r.tree) > 1 for r in done)
-        assert {token for r in done for token in r.tree.host.tokens[1:]} <= set(ids.tolist())
+        said = {*PROMPTS[1], *(token for r in done for token in r.new)}
+        assert {token for r in done for token in r.tree.host.tokens[1:]} <= {*ids.tolist(), *said}

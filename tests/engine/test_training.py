@@ -141,6 +141,27 @@ def test_padding_teaches_nothing() -> None:
     torch.testing.assert_close(results[0][2], results[1][2])
 
 
+@pytest.mark.parametrize("kind", ["eagle2", "medusa", "eagle3", "draft-model"])
+def test_what_a_head_learns_to_propose(kind: str) -> None:
+    """Catches one that drafts with the text's tokens and never learnt to, or learnt what it cannot say."""
+    target = StockTarget(make_model("llama"), (-1,))
+    drafted = torch.arange(0, target.vocabulary, 4)
+    tokens = torch.randint(target.vocabulary, (2, 9), generator=torch.Generator().manual_seed(2))
+    network = make_network(target, kind, target.lm_head.weight[drafted])
+    features = torch.randn(2, 9, HIDDEN * (len(network.taps) + (kind == "eagle3")))
+    batch, joined = Batch(tokens, features, torch.ones(2, 9).bool()), torch.cat((drafted, tokens.flatten()))
+    grows = kind in ("eagle2", "medusa")
+
+    def loss(ids: torch.Tensor) -> tuple[float, ...]:
+        objective = Objective(network, target.embedding, target.lm_head.weight, TrainingSettings(1), ids)
+        return objective(batch, 2)[1].loss
+
+    found = loss(drafted)
+    network.proposes_text = False
+    assert found == pytest.approx(loss(joined.unique() if grows else drafted))
+    assert (found == pytest.approx(loss(drafted))) is not grows
+
+
 # --- a run
 
 
