@@ -168,7 +168,7 @@ class VocabularyFigure:
         notes = [
             f"Shares are of {tokens} tokens.{few} The head knows {len(self._drafted)} of the target's "
             f"{self._head.target_vocabulary}; they are taken in the order of the other half's text, then of "
-            "their ids.",
+            "their ids. The text's own tokens join each, when drafting; they are not counted as covered.",
             self._pairs.note(),
         ]
         return tuple(note for note in notes if note)
