@@ -231,6 +231,18 @@ def test_published_trees_are_the_default_on_a_gpu():
     assert tree_size(options, Method.EAGLE3, torch.device("cpu")) == TreeSize(8, 3, 4)
 
 
+def test_larger_trees_are_wider():
+    """Catches 60 nodes asked for on a CPU that get the beam of 8, and a beam that was asked for overruled."""
+    from eagle_chat.tree_sizes import TreeSize, tree_size
+
+    def size(**given: int) -> TreeSize:
+        return tree_size(Options(**given), Method.EAGLE2, torch.device("cpu"))
+
+    assert size(nodes=60, depth=6) == TreeSize(60, 6, 10)
+    assert size(nodes=60, depth=6, beam=5) == TreeSize(60, 6, 5)
+    assert size(nodes=9) == TreeSize(9, 3, 4)
+
+
 def test_trees_are_smaller_where_rows_are_not_free(tmp_path: Path):
     """Catches 60 nodes for 4-bit weights or experts, and a published tree or a size asked for overruled."""
     from eagle_chat.tree_sizes import TreeSize, tree_size
