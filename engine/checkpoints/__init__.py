@@ -60,7 +60,7 @@ def recognise_head(folder: Path) -> str:
 
 
 def _recognise(tensors: dict[str, Tensor], file: Path) -> str:
-    if "d2t" in tensors or any(name.startswith("midlayer.") for name in tensors):
+    if eagle3.describes(tensors):
         return "eagle3"
     for method, layout in (("medusa", medusa), ("hydra", hydra)):
         if any(layout.BLOCK.fullmatch(name) for name in tensors):

@@ -23,7 +23,11 @@ from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
 from engine.target import Target
 
-PUBLISHED = Naming("midlayer")
+LAYERS = (
+    "midlayer",
+    "layers.0",
+)  # what the decoder layer is called: in the paper's heads, and by later trainers
+PUBLISHED = Naming(LAYERS[0])
 EMBEDDING = "embed_tokens.weight"
 TAPS = "eagle_aux_hidden_state_layer_ids"
 THREE = range(3)  # states that a head reads whose config does not say which
@@ -35,9 +39,10 @@ def load(
     file: Path,
     target: Target,
     target_name: str,
-    naming: Naming = PUBLISHED,
+    naming: Naming | None = None,
 ) -> Eagle3Head:
-    """The head, if it is whole and fits `target`."""
+    """The head, if it is whole and fits `target`. Without `naming` it is in the layout of the paper's."""
+    naming = naming or _as_found(tensors)
     _check_kind(tensors, file, naming.layer)
     tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
     offsets = tensors.pop("d2t", None)
@@ -66,6 +71,28 @@ def load(
     norms = Norms(config.flag("norm_before_residual"), config.flag("norm_output"))
     tensors = naming.as_in(PUBLISHED, tensors)
     return Eagle3Head(shape, tensors, embedding, draft_vocab, taps, target.vocabulary, norms)
+
+
+def describes(tensors: dict[str, Tensor]) -> bool:
+    """Whether they are of such a head, whatever its layer is called."""
+    named = {f"{layer}.hidden_norm.weight" for layer in LAYERS}
+    return "d2t" in tensors or bool(named & tensors.keys()) or layer_of(tensors, "") == PUBLISHED.layer
+
+
+def layer_of(tensors: dict[str, Tensor], usual: str) -> str:
+    """What the decoder layer is called in a file; `usual` where there is none."""
+    return next((layer for layer in LAYERS if any(name.startswith(f"{layer}.") for name in tensors)), usual)
+
+
+def _as_found(tensors: dict[str, Tensor]) -> Naming:
+    """With the biases and norms that attention has: their fields in config.json differ by trainer."""
+    layer = layer_of(tensors, PUBLISHED.layer)
+    wholes = (
+        {f"{layer}.self_attn.{letter}_proj.bias" for letter in "qkv"},
+        {f"{layer}.self_attn.o_proj.bias"},
+        {f"{layer}.self_attn.{letter}_norm.weight" for letter in "qk"},
+    )
+    return Naming(layer, required=frozenset().union(*(names for names in wholes if names & tensors.keys())))
 
 
 def _check_kind(tensors: dict[str, Tensor], file: Path, layer: str) -> None:

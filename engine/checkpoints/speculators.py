@@ -114,7 +114,7 @@ def _load_eagle3(
     tensors: dict[str, Tensor], config: Config, file: Path, target: Target, target_name: str
 ) -> Eagle3Head:
     """Some converted heads kept the published name of the layer."""
-    layer = "midlayer" if any(name.startswith("midlayer.") for name in tensors) else "layers.0"
+    layer = eagle3.layer_of(tensors, "layers.0")
     lm_head = tensors.get("lm_head.weight")
     if lm_head is not None and lm_head.dim() == 2:
         drafted = config.count("draft_vocab_size", len(lm_head))

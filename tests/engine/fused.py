@@ -23,6 +23,13 @@ def tensors_of(head: EagleHead | Eagle3Head) -> dict[str, Tensor]:
     found |= {f"{prefix}.mlp.gate_proj.weight": gate, f"{prefix}.mlp.up_proj.weight": up}
     found[f"{prefix}.mlp.down_proj.weight"] = layer.mlp.down.weight
     found[f"{prefix}.self_attn.o_proj.weight"] = layer.output.weight
+    if layer.output.bias is not None:
+        found[f"{prefix}.self_attn.o_proj.bias"] = layer.output.bias
+    norms = {
+        f"{prefix}.self_attn.q_norm.weight": layer.q_norm,
+        f"{prefix}.self_attn.k_norm.weight": layer.k_norm,
+    }
+    found |= {name: norm for name, norm in norms.items() if norm is not None}
     if isinstance(head, Eagle3Head):
         found[f"{prefix}.input_layernorm.weight"] = head.embedding_norm
         found[f"{prefix}.hidden_norm.weight"] = head.hidden_norm

@@ -48,9 +48,10 @@ def test_every_layout_in_both_file_formats(
     head = load_eagle3(write_head(tmp_path, eagle3_config(layout, 97), tensors, binary), model)
     dropped = {"d2t", "t2d", "embed_tokens.weight"}
     found = tensors_of(head)
-    assert found.keys() == tensors.keys() - dropped
+    given = {name.replace("layers.0.", "midlayer."): tensor for name, tensor in tensors.items()}
+    assert found.keys() == given.keys() - dropped
     for name in found:
-        assert torch.equal(found[name], tensors[name])
+        assert torch.equal(found[name], given[name])
     assert head.taps == (2, 3, 4)
     assert rotary_base(head) == pytest.approx(1000000.0 if layout == "wide-heads" else 10000.0)
     assert head.layer.layer.shape.head_dim == {"narrow": 6, "wide-heads": 12}.get(layout, 8)
@@ -98,6 +99,18 @@ BAD_TENSORS: dict[str, tuple[Callable[[dict[str, Tensor]], None], list[str]]] = 
     "no LM head": (without("lm_head.weight"), ["lm_head.weight", "missing"]),
     "no fc": (without("fc.weight"), ["fc.weight", "missing"]),
     "no d2t": (without("d2t"), ["d2t is missing", "40 tokens"]),
+    "a bias of q alone": (
+        having("midlayer.self_attn.q_proj.bias", torch.ones(32)),
+        ["k_proj.bias is missing"],
+    ),
+    "a norm of k alone": (
+        having("midlayer.self_attn.k_norm.weight", torch.ones(8)),
+        ["q_norm.weight is missing"],
+    ),
+    "a short bias": (
+        having("midlayer.self_attn.o_proj.bias", torch.ones(31)),
+        ["o_proj.bias", "[31]", "[32]"],
+    ),
     "a bias of fc": (having("fc.bias", torch.ones(32)), ["fc.bias", "does not belong to an EAGLE-3 head"]),
     "a layer of EAGLE-2": (having("layers.0.mlp.up_proj.weight", torch.ones(2)), ["layers.0.mlp.up_proj"]),
     "fc of EAGLE-2": (having("fc.weight", torch.ones(32, 64)), ["fc.weight", "[32, 64]", "[32, 96]"]),

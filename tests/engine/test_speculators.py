@@ -18,13 +18,14 @@ from engine.drafters.eagle_head import EagleHead
 from tests.engine.stubs import plain_reply, rounds
 from tests.engine.test_equality import PROMPTS, make_settings
 from tests.engine.tiny import HIDDEN, make_model, write_head, write_layout
-from tests.engine.tiny_eagle3 import LAYERS, TAPS_FIELD, write_eagle3
+from tests.engine.tiny_eagle3 import LAYERS, TAPS_FIELD, eagle3_config, eagle3_tensors, write_eagle3
 from tests.engine.tiny_speculators import (
     LATER,
     LLAMA3,
     eagle_config,
     eagle_tensors,
     later_tensors,
+    speculators_config,
     write_eagle,
     write_later,
 )
@@ -100,6 +101,25 @@ def test_eagle3_heads_are_the_published_ones(model: PreTrainedModel, tmp_path: P
         assert torch.equal(found, expected)
     assert head.taps == published.taps
     assert (head.draft_vocab is None) == (layout == "vicuna")
+
+
+@pytest.mark.parametrize(
+    ("layout", "fields"), [("later", {"attention_bias": True}), ("qwen3", {"model_type": "qwen3"})]
+)
+def test_what_attention_has_beside_weights(
+    model: PreTrainedModel, tmp_path: Path, layout: str, fields: dict[str, object]
+) -> None:
+    """Biases or norms of an EAGLE-3 head that are loaded and not used, where no field of its config tells."""
+    config = speculators_config("eagle3", eagle3_config(layout, 97))
+    config["transformer_layer_config"] |= fields  # type: ignore[operator]
+    told = load(write_head(tmp_path / "a", config, eagle3_tensors(layout, model)), model)
+    found = load(write_eagle3(tmp_path / "b", layout, model), model)
+    for one, other in zip(run(told), run(found), strict=True):
+        assert torch.equal(one, other)
+    beside = ("_proj.bias", "q_norm.weight", "k_norm.weight")
+    bare = {n: t for n, t in eagle3_tensors(layout, model).items() if not n.endswith(beside)}
+    without = load(write_head(tmp_path / "c", eagle3_config(layout, 97), bare), model)
+    assert not torch.equal(run(without)[2], run(found)[2])
 
 
 def test_the_published_name_of_the_layer(model: PreTrainedModel, tmp_path: Path) -> None:

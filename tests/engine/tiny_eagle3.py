@@ -12,26 +12,29 @@ from engine import Calibration, Eagle2, Engine, StockTarget, load_eagle_head
 from engine.drafters.eagle3_head import Eagle3Head
 from tests.engine.conftest import Bench
 from tests.engine.stubs import Moody, Oracle
-from tests.engine.tiny import HIDDEN, MODELS, make_model, write_head
+from tests.engine.tiny import FAMILIES, HIDDEN, make_model, write_head
 
 LAYERS = 7  # of the target: taps 2, 3 and 4
 TAPS_FIELD = "eagle_aux_hidden_state_layer_ids"
-EAGLE3_HEADS = ("llama3", "vicuna", "narrow", "wide-heads")
+EAGLE3_HEADS = ("llama3", "vicuna", "narrow", "wide-heads", "later", "qwen3")
 """Published layouts.
 
 llama3: a draft vocabulary with d2t and t2d, no rope_theta; vicuna: the whole vocabulary without d2t, a copy
 of the embedding, a wrong number of layers in its config; narrow: narrower than its target, so with an
-embedding of its own; wide-heads: an explicit head_dim that is not hidden size / heads, and a rope base.
+embedding of its own; wide-heads: an explicit head_dim that is not hidden size / heads, and a rope base;
+later: the layer has the name that later trainers write, with biases of its attention; qwen3: that name, norms
+of q and k, and the whole vocabulary.
 """
 _HEAD_WIDTH = {"narrow": 24}
 _HEAD_DIM = {"narrow": 6, "wide-heads": 12}
+_WHOLE_VOCABULARY = ("vicuna", "qwen3")
 
 
 def eagle3_config(layout: str, vocabulary: int) -> dict[str, object]:
     """config.json as the layout's checkpoints carry it."""
     config: dict[str, object] = {
         "architectures": ["LlamaForCausalLM"],
-        "draft_vocab_size": vocabulary if layout == "vicuna" else 40,
+        "draft_vocab_size": vocabulary if layout in _WHOLE_VOCABULARY else 40,
         "hidden_act": "silu",
         "hidden_size": _HEAD_WIDTH.get(layout, HIDDEN),
         "intermediate_size": 48,
@@ -47,6 +50,8 @@ def eagle3_config(layout: str, vocabulary: int) -> dict[str, object]:
         "vicuna": {"num_hidden_layers": 40},
         "narrow": {"target_hidden_size": HIDDEN},
         "wide-heads": {"head_dim": 12, "rope_theta": 1000000.0},
+        "later": {"attention_bias": True},
+        "qwen3": {"model_type": "qwen3", "head_dim": 8},
     }
     return config | extra[layout]
 
@@ -55,27 +60,33 @@ def eagle3_tensors(layout: str, target: PreTrainedModel, seed: int = 5) -> dict[
     """Random weights under the published names."""
     embedding = target.get_input_embeddings().weight.detach()
     hidden, head_dim = _HEAD_WIDTH.get(layout, HIDDEN), _HEAD_DIM.get(layout, 8)
-    drafted = len(embedding) if layout == "vicuna" else 40
+    drafted = len(embedding) if layout in _WHOLE_VOCABULARY else 40
+    layer = "layers.0" if layout in ("later", "qwen3") else "midlayer"
     norms = (
         "norm",
-        *(f"midlayer.{n}" for n in ("hidden_norm", "input_layernorm", "post_attention_layernorm")),
+        *(f"{layer}.{n}" for n in ("hidden_norm", "input_layernorm", "post_attention_layernorm")),
     )
     shapes: dict[str, tuple[int, ...]] = {
         "fc.weight": (hidden, 3 * HIDDEN),
         "lm_head.weight": (drafted, hidden),
-        "midlayer.self_attn.q_proj.weight": (4 * head_dim, 2 * hidden),
-        "midlayer.self_attn.k_proj.weight": (2 * head_dim, 2 * hidden),
-        "midlayer.self_attn.v_proj.weight": (2 * head_dim, 2 * hidden),
-        "midlayer.self_attn.o_proj.weight": (hidden, 4 * head_dim),
-        "midlayer.mlp.gate_proj.weight": (48, hidden),
-        "midlayer.mlp.up_proj.weight": (48, hidden),
-        "midlayer.mlp.down_proj.weight": (hidden, 48),
+        f"{layer}.self_attn.q_proj.weight": (4 * head_dim, 2 * hidden),
+        f"{layer}.self_attn.k_proj.weight": (2 * head_dim, 2 * hidden),
+        f"{layer}.self_attn.v_proj.weight": (2 * head_dim, 2 * hidden),
+        f"{layer}.self_attn.o_proj.weight": (hidden, 4 * head_dim),
+        f"{layer}.mlp.gate_proj.weight": (48, hidden),
+        f"{layer}.mlp.up_proj.weight": (48, hidden),
+        f"{layer}.mlp.down_proj.weight": (hidden, 48),
         **{f"{name}.weight": (hidden,) for name in norms},
     }
+    if layout == "later":
+        rows = {"q": 32, "k": 16, "v": 16, "o": 32}
+        shapes |= {f"{layer}.self_attn.{p}_proj.bias": (rows[p],) for p in rows}
     random = torch.Generator().manual_seed(seed)
     tensors = {name: 0.2 * torch.randn(shape, generator=random) for name, shape in shapes.items()}
     for name in norms:
         tensors[f"{name}.weight"] += 1
+    if layout == "qwen3":
+        return tensors | {f"{layer}.self_attn.{p}_norm.weight": torch.rand(8, generator=random) for p in "qk"}
     if layout == "vicuna":
         return tensors | {"embed_tokens.weight": embedding.clone()}
     ids = torch.randperm(len(embedding), generator=random)[:drafted].sort().values
@@ -102,7 +113,7 @@ def load_eagle3(folder: Path, model: PreTrainedModel) -> Eagle3Head:
 def make_benches(folder: Path) -> dict[str, Bench]:
     """By model name; each model gets a head of another layout."""
     made = {}
-    for name, layout in zip(MODELS, EAGLE3_HEADS, strict=True):
+    for name, layout in zip(FAMILIES, EAGLE3_HEADS, strict=True):
         model = make_model(name, layers=LAYERS)
         target = StockTarget(model)
         written = write_eagle3(folder / name, layout, model)
