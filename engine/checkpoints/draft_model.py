@@ -21,13 +21,12 @@ from engine.checkpoints.checks import (
     layer_shapes,
     share_embedding,
 )
-from engine.checkpoints.files import Config
+from engine.checkpoints.files import EMBEDDING, Config
 from engine.drafters.shared_llama import SharedLlama
 from engine.target import Target
 
 LAYER = re.compile(r"model\.layers\.(\d{1,4})\.")
 NORM = "model.norm.weight"
-EMBEDDING = "model.embed_tokens.weight"
 
 
 def is_shared(names: set[str]) -> bool:

@@ -22,6 +22,7 @@ FILES = (
     "medusa_lm_head.pt",
     "hydra_lm_head.pt",
 )
+EMBEDDING = "model.embed_tokens.weight"  # as whole language models call it
 
 
 class Config:
@@ -104,16 +105,36 @@ def read_config(folder: Path) -> Config:
 
 
 def read_tensors(folder: Path) -> tuple[dict[str, Tensor], Path]:
-    """The tensors by name, and the file they came from. Never runs code that a file brings along."""
-    file = next((folder / name for name in FILES if (folder / name).is_file()), None)
-    if file is None:
-        raise CheckpointError(f"{folder} has none of {', '.join(FILES)}: give a folder with a draft head")
+    """The tensors by name, and the file they came from, or the index of several files."""
+    for name in FILES:
+        if (folder / name).is_file():
+            return _read(folder / name), folder / name
+        index = folder / f"{name}.index.json"
+        if index.is_file():
+            return _read_shards(index), index
+    raise CheckpointError(f"{folder} has none of {', '.join(FILES)}: give a folder with a draft head")
+
+
+def _read_shards(index: Path) -> dict[str, Tensor]:
+    """Of every file that the index names. They lie beside it, whatever it says."""
+    try:
+        places = dict(json.loads(index.read_text(encoding="utf-8"))["weight_map"])
+        files = [index.parent / Path(name).name for name in sorted(set(places.values()))]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CorruptFileError(f"{index} is no index of weight files: fetch the head again") from None
+    if EMBEDDING in places:  # large, so told by its names alone
+        raise CheckpointError(f"{index.parent} is a whole language model: give a folder with a draft head")
+    return {name: tensor for file in files for name, tensor in _read(file).items()}
+
+
+def _read(file: Path) -> dict[str, Tensor]:
+    """The tensors of one file. Never runs code that it brings along."""
     try:
         if file.suffix == ".safetensors":
-            return load_file(file), file
+            return load_file(file)
         loaded = torch.load(file, map_location="cpu", weights_only=True)
     except Exception:
         raise CorruptFileError(f"{file} is no file of tensors, or damaged: fetch the head again") from None
     if not isinstance(loaded, dict) or not all(isinstance(tensor, Tensor) for tensor in loaded.values()):
         raise CheckpointError(f"{file} is not a table of tensors: give a folder with a draft head")
-    return loaded, file
+    return loaded

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import random
@@ -10,10 +11,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from engine import CheckpointError, StockTarget, load_eagle_head
+from engine import CheckpointError, StockTarget, load_eagle_head, recognise_head
 from engine.drafters.eagle_head import EagleHead
 from tests.engine.fused import tensors_of
 from tests.engine.tiny import HEADS, head_config, head_tensors, make_model, write_head, write_layout
@@ -80,7 +82,7 @@ BAD_TENSORS: dict[str, tuple[Callable[[dict[str, Tensor]], None], list[str]]] = 
     "wrong k rows": (having(K, torch.ones(24, 32)), ["k_proj", "24", "kv heads"]),
     "bad bias": (having("fc.bias", torch.ones(7)), ["fc.bias", "[7]", "[32]"]),
     "EAGLE-3 by layer": (having("midlayer.hidden_norm.weight", torch.ones(32)), ["lm_head", "missing"]),
-    "EAGLE-3 by vocabulary": (having("d2t", torch.zeros(40)), ["EAGLE-3", "midlayer.* expected"]),
+    "EAGLE-3 by vocabulary": (having("d2t", torch.zeros(40)), ["hidden_norm.weight", "missing"]),
     "embedding of another vocabulary": (
         having("embed_tokens.weight", torch.ones(98, 32)),
         ["tiny-llama", "[98, 32]", "[97, 32]"],
@@ -221,6 +223,58 @@ def test_garbage_in_a_bin(model: PreTrainedModel, tmp_path: Path) -> None:
         content = bytes(rng.choices(b"(lp0aI1.N}]esbRt0q\x00\x01K", k=rng.randint(1, 30)))
         (folder / "pytorch_model.bin").write_bytes(content)
         assert str(folder / "pytorch_model.bin") in message(folder, model)
+
+
+def write_shards(folder: Path, tensors: dict[str, Tensor], binary: bool) -> Path:
+    """The weights of a head in two files with an index, which also names them. The index."""
+    names = sorted(tensors)
+    parts = {"1": {n: tensors[n] for n in names[::2]}, "2": {n: tensors[n] for n in names[1::2]}}
+    stem, suffix = ("pytorch_model", "bin") if binary else ("model", "safetensors")
+    places = {}
+    for number, part in parts.items():
+        file = f"{stem}-0000{number}-of-00002.{suffix}"
+        places |= dict.fromkeys(part, file)
+        if binary:
+            torch.save(part, folder / file)
+        else:
+            save_file(part, folder / file)
+    index = folder / f"{stem}.{suffix}.index.json"
+    index.write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return index
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_several_files(model: PreTrainedModel, tmp_path: Path, binary: bool) -> None:
+    """A large head that was saved in parts: called no head, or half of it missing."""
+    folder = write_layout(tmp_path, "vicuna", model)
+    (folder / "pytorch_model.bin").unlink()
+    tensors = head_tensors("vicuna", model)
+    index = write_shards(folder, tensors, binary)
+    assert recognise_head(folder) == "eagle2"
+    head = load_eagle_head(folder, StockTarget(model), "tiny-llama")
+    assert isinstance(head, EagleHead)
+    assert torch.equal(tensors_of(head)[UP], tensors[UP])
+    shard = next(folder.glob("*00002-of*"))
+    shard.unlink()
+    assert str(shard) in message(folder, model)
+    for content in (
+        "{",
+        "[]",
+        '{"weight_map": [1]}',
+        '{"weight_map": {"a": 1}}',
+        '{"weight_map": {"a": []}}',
+    ):
+        index.write_text(content)
+        assert f"{index} is no index of weight files" in message(folder, model)
+
+
+def test_a_whole_model_in_several_files(model: PreTrainedModel, tmp_path: Path) -> None:
+    """Gigabytes read in order to say that they are no head."""
+    folder = write_layout(tmp_path, "vicuna", model)
+    (folder / "pytorch_model.bin").unlink()
+    places = dict.fromkeys(model.state_dict(), "model-00001-of-00004.safetensors")
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    assert f"{folder} is a whole language model" in message(folder, model)
 
 
 class _Payload:
