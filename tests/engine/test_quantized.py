@@ -76,6 +76,20 @@ def test_the_layers_are_quantized(folder: Path, kind: Quantization) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_layers_with_a_place_each(folder: Path, kind: Quantization) -> None:
+    """Weights that a map of layers keeps from being quantized, or that it does not name.
+
+    bitsandbytes' tensors cannot be on the stand-ins of elsewhere.py, so all places are one here.
+    """
+    split = load_model(folder, torch.bfloat16, CPU, kind, layers=(CPU, CPU))
+    assert len(quantized_layers(split)) == 14
+    ids = torch.tensor([PROMPT])
+    with torch.inference_mode():
+        found, expected = (model(input_ids=ids).logits for model in (split, load(folder, kind)))
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_fp32_has_the_quantized_weights(folder: Path, kind: Quantization) -> None:
     """The original weights, or packed bits read as plain ones, would call other tokens nearly tied."""
     model = load(folder, kind, torch.float32)
