@@ -39,11 +39,19 @@ def pick_devices(name: str = "auto") -> list[torch.device]:
         return [torch.device("cuda" if torch.cuda.is_available() else "cpu")]
     try:
         device = torch.device(name)
+    except RuntimeError:
+        raise SettingsError(
+            f"device {name!r} cannot be used here (no such name): try --device cpu, cuda, cuda:1 or mps"
+        ) from None
+    try:
         torch.zeros(1, device=device).item()  # "meta" is a device, but has no numbers
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
+    except NotImplementedError:
+        reason = f"this PyTorch has no {device.type}"
+    except (RuntimeError, AssertionError) as error:
         reason = str(error).partition("\n")[0].partition(". ")[0]
-        raise SettingsError(f"device {name!r} cannot be used here ({reason}): try --device cpu") from None
-    return [device]
+    else:
+        return [device]
+    raise SettingsError(f"device {name!r} cannot be used here ({reason}): try --device cpu")
 
 
 def pick_dtype(name: DtypeName, device: torch.device) -> torch.dtype:

@@ -91,7 +91,11 @@ def test_unknown_option_and_command(command):
     [
         (("--nodes", 37, "--depth", 3, "--beam", 4), ("nodes 37", "36 candidates", "lower nodes, or raise")),
         (("--nodes", 5, "--depth", 1, "--beam", 4), ("nodes 5", "4 candidates")),
-        (("--device", "abacus"), ("device 'abacus' cannot be used here", "try --device cpu")),
+        (("--device", "abacus"), ("device 'abacus' cannot be used here (no such name)", "try --device cpu")),
+        (
+            ("--device", "hip"),
+            ("device 'hip' cannot be used here (this PyTorch has no hip)", "try --device cpu"),
+        ),
         (("--device", "meta"), ("device 'meta' cannot be used here", "try --device cpu")),
         (("--method", "pld"), ("--head has no use with --method pld", "leave one of them out")),
         (("--method", "none"), ("--head has no use with --method none", "leave one of them out")),
