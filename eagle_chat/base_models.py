@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from eagle_chat.catalogue import entry_for, instruct_of
+from eagle_chat.chat_layouts import layout_for
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.hub_cache import cached
 from eagle_chat.weights import HUB_ID
@@ -18,8 +19,10 @@ def no_chat_model(name: str) -> UsageError:
     )
 
 
-def check_chats(name: str) -> None:
-    """Raises UsageError for a hub id that is not here yet and has no chat template there."""
+def check_chats(name: str, head: str | None = None) -> None:
+    """Raises UsageError for a hub id that is not here yet and has no chat template, neither there nor of ours."""
+    if layout_for(name, head) is not None:
+        return
     if Path(name).expanduser().exists() or entry_for(name) is not None or not HUB_ID.fullmatch(name):
         return
     if cached(name) is not None:

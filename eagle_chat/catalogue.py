@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
 from importlib.resources import files
+from pathlib import Path
 
 from eagle_chat.errors import UsageError
 from eagle_chat.shapes import Shape
@@ -81,15 +82,12 @@ def trained_for(head: str) -> Entry | None:
 
 
 def instruct_of(base: str) -> str | None:
-    """The alias of the model that was made to chat out of a base model, by the hub ids of both."""
-    stem = base.removesuffix("-hf")
-    return next((one.alias for one in catalogue().values() if one.target.startswith(f"{stem}-")), None)
+    """The alias of the model that was made to chat out of a base model, by the names of both."""
+    stem = bare_name(base)
+    chats = {f"{stem}-chat", f"{stem}-instruct"}
+    return next((one.alias for one in catalogue().values() if bare_name(one.target) in chats), None)
 
 
-def chat_template(name: str) -> str | None:
-    """Our own template for a target whose tokenizer has none, given as an alias or a hub id."""
-    known = entry_for(name)
-    if known is None or known.chat_template is None:
-        return None
-    file = files("eagle_chat").joinpath("templates", f"{known.chat_template}.jinja")
-    return file.read_text(encoding="utf-8").rstrip("\n")
+def bare_name(name: str) -> str:
+    """A model's name without its owner or its folder, and without what only some of its copies carry."""
+    return Path(name).name.casefold().removeprefix("meta-").removesuffix("-hf")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from eagle_chat.base_models import check_chats
-from eagle_chat.catalogue import best_method, chat_template
+from eagle_chat.catalogue import best_method
 from eagle_chat.choices import Choices
 from eagle_chat.draft_models import find_draft_model
 from eagle_chat.draft_vocabulary import load_network
@@ -18,7 +18,7 @@ from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Loading, SessionInfo
 from eagle_chat.fitting import check_fit, place_on
 from eagle_chat.loading_drafters import Sizes, load_drafter, load_drafters
-from eagle_chat.loading_target import load_target, load_tokenizer, why_plain
+from eagle_chat.loading_target import load_prompts, load_target, why_plain
 from eagle_chat.methods import CARDS, HEADS, Method, Needs, are_sized, fastest
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.options import Options
@@ -54,7 +54,7 @@ def load_for_training(
     options: Options, progress: Progress
 ) -> tuple[StockTarget, Prompts, WeightsLocation, frozenset[int]]:
     """The target alone, its prompts, where its weights come from, its stop ids. Raises as `load_session`."""
-    from eagle_chat.text import Prompts, stop_ids
+    from eagle_chat.text import stop_ids
 
     refuse_server(options)
     progress(Loading("starting PyTorch"))
@@ -68,7 +68,7 @@ def load_for_training(
         check_fit(options, place_on([device], dtype, options.quant.value))
         location = find_target(options.model, progress)
         progress(Loading(f"loading {location.name}"))
-        prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
+        prompts, _ = load_prompts(options, location)
         target = StockTarget(load_model(location.folder, dtype, device))
     return target, prompts, location, stop_ids(prompts, target.model.generation_config.eos_token_id)
 
@@ -144,7 +144,7 @@ def _engine_errors_as_ours(options: Options) -> Iterator[None]:
 
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
-    from eagle_chat.text import Prompts, Vocabulary, stop_ids
+    from eagle_chat.text import Vocabulary, stop_ids
     from engine import Engine, dtype_name, pick_devices, pick_dtype
     from engine.footprint import token_bytes
     from engine.memory import free_cached_memory, keep_freed_memory, return_freed_memory
@@ -152,7 +152,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     devices = pick_devices(options.device)
     device = devices[0]
     dtype = pick_dtype(options.dtype.value, device)
-    check_chats(options.model)
+    check_chats(options.model, options.head)
     remarks = [*check_pairing(options), *check_fit(options, place_on(devices, dtype, options.quant.value))]
     # The head first: it is small, and what is wrong with the options shows before a large download.
     method, head, notes = _pick_method(options, progress)
@@ -165,7 +165,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
     size, sized = sizes.of(method), sizes.is_by_cost(method)
     location = find_target(options.model, progress)
     progress(Loading(f"loading {location.name}"))
-    prompts = Prompts(load_tokenizer(location), location.name, chat_template(options.model))
+    prompts, layout = load_prompts(options, location)
     return_freed_memory()  # until all is loaded
     spread = spread_over(options, dtype, devices)
     target, told = load_target(options, location, dtype, spread)
@@ -194,7 +194,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         sized=sized,
         temperature=options.temperature,
         head=head.name if head else options.head,
-        notes=(*location.notes, *remarks, *spread.notes, *notes, *about, *told),
+        notes=(*location.notes, *layout, *remarks, *spread.notes, *notes, *about, *told),
         kv_token_bytes=token_bytes(target.model),
         quant=options.quant.value,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from eagle_chat.chat_layouts import layout_for
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.options import Options, Quant
 from eagle_chat.spreading import Spread
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedTokenizerFast
 
+    from eagle_chat.text import Prompts
     from engine import Target
 
 
@@ -36,6 +38,17 @@ def load_tokenizer(location: WeightsLocation) -> PreTrainedTokenizerFast:
     if not hasattr(tokenizer, "backend_tokenizer"):
         raise UsageError(f"{location.name} has no fast tokenizer: choose a model with a tokenizer.json")
     return tokenizer
+
+
+def load_prompts(options: Options, location: WeightsLocation) -> tuple[Prompts, tuple[str, ...]]:
+    """How the target is prompted, and what to tell about a layout that is not its tokenizer's own."""
+    from eagle_chat.text import Prompts
+
+    tokenizer = load_tokenizer(location)
+    layout = None if tokenizer.chat_template else layout_for(options.model, options.head)
+    if layout is None:
+        return Prompts(tokenizer, location.name), ()
+    return Prompts(tokenizer, location.name, layout.template), layout.notes
 
 
 def load_target(

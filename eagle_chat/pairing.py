@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from eagle_chat.catalogue import Entry, catalogue, entry_for, trained_for
+from eagle_chat.catalogue import Entry, bare_name, catalogue, entry_for, trained_for
 from eagle_chat.errors import UsageError
 from eagle_chat.methods import CARDS, Needs
 from eagle_chat.options import Options
@@ -28,13 +28,13 @@ def check_base(options: Options, head: WeightsLocation) -> list[str]:
     base = _base_of(head.folder)
     if base is None:
         return []
-    owner = next((one for one in catalogue().values() if _bare(one.target) == _bare(base)), None)
+    owner = next((one for one in catalogue().values() if bare_name(one.target) == bare_name(base)), None)
     target = entry_for(options.model)
     if owner is not None and target is not None:
         return _compared(head.name, owner, target)
     name = options.model if target is None else target.target
     known = all(HUB_ID.fullmatch(one) and not Path(one).is_dir() for one in (base, name))
-    if not known or _bare(base) == _bare(name):
+    if not known or bare_name(base) == bare_name(name):
         return []
     return [
         f"{head.name} was made for {base}, not for {options.model}: replies stay the same, but it may guess "
@@ -51,11 +51,6 @@ def _base_of(folder: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return named if isinstance(named, str) else None
-
-
-def _bare(name: str) -> str:
-    """A model's name without its owner, and without a prefix that some of Meta's once had."""
-    return Path(name).name.casefold().removeprefix("meta-")
 
 
 def _compared(head: str, owner: Entry, target: Entry) -> list[str]:

@@ -70,7 +70,9 @@ def test_base_models_lead_to_those_that_chat():
     """Catches advice that leaves the user searching for the instruct model's name."""
     assert instruct_of("meta-llama/Meta-Llama-3-8B") == "llama3-8b"
     assert instruct_of("meta-llama/Llama-2-13b-hf") == "llama2-13b-chat"
+    assert instruct_of("/models/Qwen2.5-14B") == "qwen2.5-14b"
     assert instruct_of("somebody/else") is None
+    assert instruct_of("lmsys/vicuna-7b-v1.3") is None
 
 
 def test_default_model_is_embedded_and_has_a_head():

@@ -145,10 +145,24 @@ def test_head_of_another_model(folders):
         load(model=str(folders["llama3-8b"][0]), head=str(folders["llama2-7b-chat"][1]))
 
 
-def test_folder_without_a_template(folders):
+def test_folder_without_a_template(folders, tmp_path):
     """Catches Vicuna under an unknown name being prompted in a layout it was not trained with."""
+    for place, folder in zip(("mine", "head"), folders["vicuna-7b"], strict=True):
+        (tmp_path / place).symlink_to(folder)
     with pytest.raises(UsageError, match="no chat template"):
-        load(model=str(folders["vicuna-7b"][0]), head=str(folders["vicuna-7b"][1]))
+        load(model=str(tmp_path / "mine"), head=str(tmp_path / "head"))
+
+
+def test_copies_without_a_template(folders, tmp_path):
+    """Catches folders with the hub's files, or either of them, that are called no chat model."""
+    target, head = folders["vicuna-7b"]
+    (tmp_path / "mine").symlink_to(target)
+    session = load(model=str(tmp_path / "mine"), head=str(head))
+    assert session.info.notes == (
+        f"The tokenizer of {tmp_path / 'mine'} has no chat template: prompts are laid out as for vicuna-7b.",
+    )
+    assert_lossless(session)
+    assert load(model=str(target), method=Method.NONE).info.notes[0].endswith("as for vicuna-7b.")
 
 
 def test_tokenizer_model_alone(tmp_path, monkeypatch):

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import decoders
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from eagle_chat.catalogue import chat_template
+from eagle_chat.chat_layouts import layout_for
 from eagle_chat.errors import UsageError
 from eagle_chat.text import Prompts, TextStream, Vocabulary, stop_ids
 from tests.eagle_chat.tiny_model import CHATML, LLAMA_2, LLAMA_3, SENTENCES, byte_level, sentence_piece
@@ -198,12 +198,18 @@ def test_template_that_refuses_is_a_usage_error():
         prompts.encode(QUESTION)
 
 
+def template_of(model: str) -> str:
+    layout = layout_for(model)
+    assert layout is not None
+    return layout.template
+
+
 def test_vicuna_template():
     """Catches a layout the Vicuna head was not trained with: one space between segments, none at the end."""
-    prompts = Prompts(sentence_piece(template=None), "vicuna-7b", chat_template("vicuna-7b"))
+    prompts = Prompts(sentence_piece(template=None), "vicuna-7b", template_of("vicuna-7b"))
     conversation = [*QUESTION, {"role": "assistant", "content": "So."}, {"role": "user", "content": "And?"}]
     text = prompts.tokenizer.apply_chat_template(
-        conversation, chat_template=chat_template("vicuna-7b"), add_generation_prompt=True, tokenize=False
+        conversation, chat_template=template_of("vicuna-7b"), add_generation_prompt=True, tokenize=False
     )
     assert text == (
         "<s>A chat between a curious user and an artificial intelligence assistant. The assistant gives "
@@ -217,17 +223,55 @@ def test_vicuna_template():
 def test_vicuna_template_with_a_system_prompt():
     """Catches a --system that Vicuna's template drops, or adds to its own sentence."""
     messages = [{"role": "system", "content": "Be brief."}, *QUESTION]
-    prompts = Prompts(sentence_piece(template=None), "vicuna-7b", chat_template("vicuna-7b"))
+    prompts = Prompts(sentence_piece(template=None), "vicuna-7b", template_of("vicuna-7b"))
     ids = prompts.encode(messages)
     assert prompts.tokenizer.decode(ids, skip_special_tokens=True) == "Be brief. USER: Why? ASSISTANT:"
 
 
 def test_only_models_without_a_template_get_ours():
     """Catches our template replacing one that a tokenizer brings."""
-    own = Prompts(byte_level(), "it", chat_template("lmsys/vicuna-7b-v1.3"))
+    own = Prompts(byte_level(), "it", template_of("lmsys/vicuna-7b-v1.3"))
     assert own.encode(QUESTION) == Prompts(byte_level(), "it").encode(QUESTION)
-    assert chat_template("llama3-8b") is None
-    assert chat_template("some/model") is None
+    assert layout_for("llama3-8b") is None
+    assert layout_for("some/model") is None
+
+
+def test_llama_2_template():
+    """Catches a layout that Llama 2's heads were not trained with, by the template of its own repository."""
+    tokenizer = sentence_piece()
+    told = [{"role": "system", "content": "Be brief."}, *QUESTION, {"role": "assistant", "content": "So."}]
+    for messages in (QUESTION, told, [*told, {"role": "user", "content": "And?"}]):
+        for add in (True, False):
+            own, ours = (
+                tokenizer.apply_chat_template(
+                    messages, chat_template=template, add_generation_prompt=add, tokenize=False
+                )
+                for template in (LLAMA_2, template_of("llama2-13b-chat"))
+            )
+            assert ours == own
+    assert ours.startswith("<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\nWhy? [/INST] So. </s><s>[INST] And?")
+
+
+@pytest.mark.parametrize(
+    ("model", "head", "alias"),
+    [
+        ("/models/vicuna-7b-v1.3", None, "vicuna-7b"),
+        ("somebody/Vicuna-33b-v1.3-exl", None, "vicuna-33b"),
+        ("/models/llama-2-13b-chat.Q4_K_M.gguf", None, "llama2-13b-chat"),
+        ("/models/mine", "yuhuili/EAGLE-Vicuna-7B-v1.3", "vicuna-7b"),
+        ("/models/mine", "/heads/eagle-llama2-chat-70b", "llama2-70b-chat"),
+        ("/models/mine", "vicuna-13b", "vicuna-13b"),
+        ("/models/Llama-2-7b-hf", "yuhuili/EAGLE-llama2-chat-7B", None),
+        ("/models/mine", "/heads/mine", None),
+        ("/models/vicuna-7b", None, None),
+    ],
+)
+def test_copies_get_the_layout_of_their_head(model, head, alias):
+    """Catches a copy of Vicuna that is called no chat model, and a base model that is prompted as one."""
+    layout = layout_for(model, head)
+    notes = None if layout is None else layout.notes
+    said = f"The tokenizer of {model} has no chat template: prompts are laid out as for {alias}."
+    assert notes == (None if alias is None else (said,))
 
 
 def test_control_tokens_in_a_message_are_text(chat_model: Path) -> None:
