@@ -20,7 +20,7 @@ def no_chat_model(name: str) -> UsageError:
 
 
 def check_chats(name: str, head: str | None = None) -> None:
-    """Raises UsageError for a hub id that is not here yet and has no chat template, neither there nor of ours."""
+    """Raises UsageError for a hub id that is not here yet, with no chat template there and none of ours."""
     if layout_for(name, head) is not None:
         return
     if Path(name).expanduser().exists() or entry_for(name) is not None or not HUB_ID.fullmatch(name):

@@ -16,8 +16,8 @@ from eagle_chat.errors import UsageError
 from eagle_chat.questions import Question, Task
 
 if TYPE_CHECKING:
+    from eagle_chat.messages import Message
     from eagle_chat.progress_bar import Show
-    from eagle_chat.text import Message
 
 
 class Stopped(Exception):  # noqa: N818 - no error: the user has seen enough

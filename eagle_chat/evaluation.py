@@ -19,8 +19,9 @@ from eagle_chat.records import RoundRecord
 from eagle_chat.statistics import ReplyStatistics
 
 if TYPE_CHECKING:
+    from eagle_chat.messages import Message
     from eagle_chat.session import ChatSession
-    from eagle_chat.text import Message, Prompts
+    from eagle_chat.text import Prompts
 
 BINS = 10  # of confidence, equally wide
 

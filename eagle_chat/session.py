@@ -14,13 +14,14 @@ from eagle_chat.comparison import Difference, find_difference
 from eagle_chat.conversation import Turn
 from eagle_chat.drafting import resize_trees, size_of
 from eagle_chat.errors import UsageError
+from eagle_chat.messages import Message, under_system
 from eagle_chat.methods import Method
 from eagle_chat.more_methods import MoreMethods
 from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
 from eagle_chat.saved_choices import left_behind
 from eagle_chat.summary import Outcome, summarise
-from eagle_chat.text import Message, Prompts, TextStream, Vocabulary
+from eagle_chat.text import Prompts, TextStream, Vocabulary
 from engine import (
     Drafter,
     Engine,
@@ -75,7 +76,7 @@ class ChatSession:
         self.choices = choices
         self.watched = watched  # somebody sees the trees: record what the target thought of them
         self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
-        self._messages = self._system
+        self._messages = under_system(self.choices.system)
         self._last: Exchange | None = None
 
     @property
@@ -94,7 +95,7 @@ class ChatSession:
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[events.Event]:
         """Another reply to the last prompt, in place of the one before, as is chosen now."""
-        messages = [*self._system, *_without_system(self._need_last().messages)]
+        messages = under_system(self.choices.system, self._need_last().messages)
         yield from self._converse(self._exchange(messages, seed), stop)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[events.Event]:
@@ -143,7 +144,7 @@ class ChatSession:
             resize_trees(self.engine, choices.tree, self.info.model, prompt, asked)
         self.choices = choices
         self.settings = _decoded_as(choices, self.settings)
-        self._messages = [*self._system, *_without_system(self._messages)]
+        self._messages = under_system(choices.system, self._messages)
         size, sized = size_of(self.engine.drafters[choices.method])
         self.info = replace(
             self.info,
@@ -180,7 +181,7 @@ class ChatSession:
         before = self.choices
         self.change(choices)
         self._restored = choices, before
-        self._messages = [*self._system, *_without_system(list(messages))]
+        self._messages = under_system(choices.system, messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._exchange(self._messages[:-1], self.choices.seed)
 
@@ -193,12 +194,8 @@ class ChatSession:
 
     def _forget(self) -> None:
         self.engine.reset()
-        self._messages = self._system
+        self._messages = under_system(self.choices.system)
         self._last = None
-
-    @property
-    def _system(self) -> list[Message]:
-        return [{"role": "system", "content": self.choices.system}] if self.choices.system else []
 
     def _exchange(self, messages: list[Message], seed: int | None) -> Exchange:
         """To be decoded as chosen, with a random seed where there is none."""
@@ -236,7 +233,7 @@ class ChatSession:
                 if stop.is_set():
                     break
         except PromptTooLongError as error:
-            earlier = len(_without_system(exchange.messages)) > 1
+            earlier = len(under_system(None, exchange.messages)) > 1
             raise UsageError(f"{error}{', or start a new chat' if earlier else ''}") from None
         except (RuntimeError, MemoryError) as error:
             if is_out_of_memory(error):
@@ -268,10 +265,6 @@ class ChatSession:
         model = self.engine.target.model
         gap = fp32_gap(model, prefix, last.settings)
         return replace(found, fp32_gap=gap, near_tie=None if gap is None else gap < near_tie_limit(model))
-
-
-def _without_system(messages: list[Message]) -> list[Message]:
-    return messages[1:] if messages and messages[0]["role"] == "system" else messages
 
 
 def _decoded_as(choices: Choices, settings: GenerationSettings) -> GenerationSettings:

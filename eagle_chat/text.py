@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from eagle_chat.base_models import no_chat_model
 from eagle_chat.errors import UsageError
+from eagle_chat.messages import Message
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
     from engine.training import ChatLayout
-
-Message = dict[str, str]  # {"role": "system" | "user" | "assistant", "content": text}
 
 _BYTE_TOKEN = re.compile(r"<0x([0-9A-F]{2})>")  # how SentencePiece vocabularies write a single byte
 _MARK = "·mark·"

@@ -13,6 +13,7 @@ from eagle_chat.choices import Choices
 from eagle_chat.conversation import Turn
 from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import SERVER, Event, Finished, Loading, Note, SessionInfo, Started
+from eagle_chat.messages import Message, under_system
 from eagle_chat.options import Options
 from eagle_chat.records import Acceptance
 from eagle_chat.saved_choices import left_behind
@@ -24,8 +25,6 @@ from eagle_chat.server.options import NO_COMPARISON
 from eagle_chat.server.reply import Incoming
 from eagle_chat.server.stream import interruptible_items
 from eagle_chat.summary import STOPPED_BY_USER
-
-Message = dict[str, str]
 
 COUNTING = "continuous_usage_stats"  # counts tokens along the way; vLLM and SGLang do
 EXTENSIONS = {"top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}  # not OpenAI's; where they are off
@@ -63,7 +62,7 @@ class ServerSession:
         self.choices = Choices.of(options, SERVER)
         self.methods = (SERVER,)  # however it drafts
         self._restored: tuple[Choices, Choices] | None = None  # came with a conversation; were before
-        self._messages = self._system
+        self._messages = under_system(self.choices.system)
         self._last: list[Message] | None = None  # what the last reply answered
         self._left_out: tuple[str, ...] = ()  # parameters that the server refuses
         self._told = [COUNTING]  # of these the user knows, or need not know
@@ -90,10 +89,10 @@ class ServerSession:
         yield from self._converse(messages, self.choices.seed if seed is None else seed, stop)
 
     def regenerate(self, *, seed: int | None, stop: threading.Event) -> Iterator[Event]:
-        """Another reply to the last prompt, in place of the one before."""
+        """Another reply to the last prompt, in place of the one before, as is chosen now."""
         if self._last is None:
             raise UsageError("there is no prompt to run again yet: send one first")
-        yield from self._converse(self._last, seed, stop)
+        yield from self._converse(under_system(self.choices.system, self._last), seed, stop)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[Event]:
         """There is no other method."""
@@ -111,7 +110,7 @@ class ServerSession:
         if choices.method != SERVER or choices.tree:
             raise UsageError("the server drafts as it was started: method and trees are not ours to choose")
         self.choices = choices
-        self._messages = [*self._system, *(m for m in self._messages if m["role"] != "system")]
+        self._messages = under_system(choices.system, self._messages)
         self.info = replace(self.info, temperature=choices.temperature)
 
     def go_on_after(self, turns: Sequence[Turn]) -> None:
@@ -124,12 +123,8 @@ class ServerSession:
     def close(self) -> None:
         """Nothing here has to be given back."""
 
-    @property
-    def _system(self) -> list[Message]:
-        return [{"role": "system", "content": self.choices.system}] if self.choices.system else []
-
     def _forget(self) -> None:
-        self._messages = self._system
+        self._messages = under_system(self.choices.system)
         self._last = None
 
     def restore(self, messages: Sequence[Message], choices: Choices) -> None:
@@ -138,7 +133,7 @@ class ServerSession:
         before = self.choices
         self.change(choices)
         self._restored = choices, before
-        self._messages = [*self._system, *(m for m in messages if m["role"] != "system")]
+        self._messages = under_system(choices.system, messages)
         if self._messages and self._messages[-1]["role"] == "assistant":
             self._last = self._messages[:-1]
 

@@ -253,3 +253,15 @@ def test_restored_conversations_go_on(script: Script, address: str) -> None:
     session.restore(said, replace(session.choices, system=None))
     ask(session)
     assert json.dumps(script.requests[0]["messages"][:2]) == json.dumps(said)
+
+
+def test_another_reply_is_asked_for_as_is_chosen_now(script: Script, address: str) -> None:
+    """Catches a system prompt that was changed since, and that f5 does not send."""
+    session = session_at(address, system="Be brief.")
+    ask(session)
+    for system in ("Be kind.", None):
+        session.change(replace(session.choices, system=system))
+        list(session.regenerate(seed=1, stop=threading.Event()))
+    sky = {"role": "user", "content": "sky?"}
+    kind = {"role": "system", "content": "Be kind."}
+    assert [request["messages"] for request in script.requests[1:]] == [[kind, sky], [sky]]
