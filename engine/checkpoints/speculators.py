@@ -44,7 +44,8 @@ OF_A_LAYER = {
 }
 # Bookkeeping, and what matters to training alone.
 SAYS_NOTHING = {
-    *("_attn_implementation", "_name_or_path", "architectures", "attention_dropout", "auto_map"),
+    *("_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "architectures"),
+    *("attention_dropout", "auto_map"),
     *("bos_token_id", "dtype", "enable_sp_ulysses", "eos_token_id", "inference_type", "initializer_range"),
     *("max_position_embeddings", "max_window_layers", "pad_token_id", "pretraining_tp"),
     *("speculators_version", "tie_word_embeddings", "torch_dtype", "transformers_version", "use_cache"),

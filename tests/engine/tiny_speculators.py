@@ -37,6 +37,7 @@ def speculators_config(kind: str, config: Mapping[str, object], **fields: object
     layer = {name: value for name, value in config.items() if name not in (*OF_A_HEAD, "bias", "qkv_bias")}
     layer |= {"attention_bias": False, "mlp_bias": False, "model_type": "llama", "rope_scaling": None}
     layer |= {"num_hidden_layers": 1, "pretraining_tp": 1, "use_cache": True}
+    layer["_attn_implementation_autoset"] = True  # as configs that once built a model have it
     method = {"proposal_type": "greedy", "speculative_tokens": 3, "verifier_accept_k": 1}
     return {
         "architectures": ["Eagle3DraftModel"],
