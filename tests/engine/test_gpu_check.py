@@ -22,7 +22,7 @@ TINY = LlamaConfig(
 
 @pytest.mark.parametrize("quantized", [False, True])
 def test_it_runs(quantized: bool) -> None:
-    """A script that nobody runs before its day, and that fails on it: weights without numbers, and the like."""
+    """A script that nobody runs before its day, and that fails on it: weights without numbers, and so on."""
     model = make_model(TINY, quantized, "cpu")
     assert quantization_of(model) == ("nf4" if quantized else "none")
     assert len(quantized_layers(model)) == (14 if quantized else 0)
