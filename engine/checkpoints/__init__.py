@@ -9,7 +9,7 @@ from torch import Tensor
 
 from engine.checkpoints import draft_model, eagle2, eagle3, hydra, medusa, speculators
 from engine.checkpoints.draft_model import shares_embedding
-from engine.checkpoints.files import read_config, read_tensors
+from engine.checkpoints.files import read_config, read_tensors, refuse_models
 from engine.drafters.eagle3_head import Eagle3Head
 from engine.drafters.eagle_head import EagleHead
 from engine.drafters.hydra import HydraHeads
@@ -67,6 +67,7 @@ def _recognise(tensors: dict[str, Tensor], file: Path) -> str:
             return method
     if draft_model.is_shared(set(tensors)):
         return "draft-model"
+    refuse_models(tensors, file)
     fc = tensors.get("fc.weight")
     if fc is None or fc.dim() != 2 or not any(name.startswith("layers.0.") for name in tensors):
         names = ", ".join(sorted(tensors)[:4])

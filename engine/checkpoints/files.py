@@ -7,6 +7,7 @@ and transformers' config classes rename or default those fields.
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from pathlib import Path
 
 import torch
@@ -122,9 +123,17 @@ def _read_shards(index: Path) -> dict[str, Tensor]:
         files = [index.parent / Path(name).name for name in sorted(set(places.values()))]
     except (OSError, ValueError, KeyError, TypeError):
         raise CorruptFileError(f"{index} is no index of weight files: fetch the head again") from None
-    if EMBEDDING in places:  # large, so told by its names alone
-        raise CheckpointError(f"{index.parent} is a whole language model: give a folder with a draft head")
+    refuse_models(places, index)
     return {name: tensor for file in files for name, tensor in _read(file).items()}
+
+
+def refuse_models(names: Collection[str], file: Path) -> None:
+    """Raise CheckpointError for a whole language model, which may be large: told by its names alone."""
+    if EMBEDDING in names:
+        raise CheckpointError(
+            f"{file.parent} is a whole language model: draft with it by --method draft-model, or give a "
+            "folder with a draft head"
+        )
 
 
 def _read(file: Path) -> dict[str, Tensor]:

@@ -203,7 +203,7 @@ def test_head_of_another_model(run, chat_head, tmp_path):
 
 def test_target_given_as_head(run, chat_model):
     """Catches a whole model taken for a head."""
-    assert_refused(run("--model", chat_model, "--head", chat_model), "is not a draft head")
+    assert_refused(run("--model", chat_model, "--head", chat_model), "whole language model", "draft-model")
 
 
 def test_draft_model_of_another_vocabulary(run, chat_model, tmp_path):

@@ -268,13 +268,17 @@ def test_several_files(model: PreTrainedModel, tmp_path: Path, binary: bool) -> 
         assert f"{index} is no index of weight files" in message(folder, model)
 
 
-def test_a_whole_model_in_several_files(model: PreTrainedModel, tmp_path: Path) -> None:
-    """Gigabytes read in order to say that they are no head."""
+def test_a_whole_model(model: PreTrainedModel, tmp_path: Path) -> None:
+    """Gigabytes read in order to say that they are no head, and which tensors one would have."""
     folder = write_layout(tmp_path, "vicuna", model)
     (folder / "pytorch_model.bin").unlink()
     places = dict.fromkeys(model.state_dict(), "model-00001-of-00004.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
-    assert f"{folder} is a whole language model" in message(folder, model)
+    assert f"{folder} is a whole language model: draft with it by --method draft-model" in message(
+        folder, model
+    )
+    model.save_pretrained(tmp_path / "whole")
+    assert f"{tmp_path / 'whole'} is a whole language model" in message(tmp_path / "whole", model)
 
 
 class _Payload:
