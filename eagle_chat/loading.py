@@ -145,7 +145,7 @@ def _engine_errors_as_ours(options: Options) -> Iterator[None]:
 def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> ChatSession:
     from eagle_chat.session import ChatSession, Models
     from eagle_chat.text import Vocabulary, stop_ids
-    from engine import Engine, dtype_name, pick_devices, pick_dtype
+    from engine import Engine, dtype_name, pick_devices, pick_dtype, quantization_of
     from engine.footprint import token_bytes
     from engine.memory import free_cached_memory, keep_freed_memory, return_freed_memory
 
@@ -196,7 +196,7 @@ def _load(options: Options, progress: Progress, watched: bool, sized: bool) -> C
         head=head.name if head else options.head,
         notes=(*location.notes, *layout, *remarks, *spread.notes, *notes, *about, *told),
         kv_token_bytes=token_bytes(target.model),
-        quant=options.quant.value,
+        quant=quantization_of(target.model),
     )
     engine = Engine(target, drafters)
     progress(Loading("warming up"))

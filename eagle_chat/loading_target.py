@@ -55,10 +55,15 @@ def load_target(
     options: Options, location: WeightsLocation, dtype: torch.dtype, spread: Spread
 ) -> tuple[Target, list[str]]:
     """The target and what to tell the user about it."""
-    from engine import load_model, make_target, quantized_share
+    from engine import load_model, make_target, quantization_of, quantized_share
 
     model = load_model(location.folder, dtype, spread.home, options.quant.value, spread.layers)
     target = make_target(model, options.target.value)
+    found = quantization_of(model)
+    if options.quant is not Quant.NONE and found != options.quant:
+        return target, [
+            f"The weights of {location.name} are {found} already: --quant {options.quant} changes nothing."
+        ]
     if options.quant is Quant.NONE or (share := quantized_share(model)) > 0.5:
         return target, []
     return target, [

@@ -48,7 +48,7 @@ from engine.generate import Engine, Prefill, Round, Timing
 from engine.lean import LeanTarget
 from engine.load import dtype_name, load_model, make_target, pick_device, pick_devices, pick_dtype
 from engine.near_tie import NEAR_TIE, fp32_gap, near_tie_limit
-from engine.quantized import quantized_share
+from engine.quantized import quantization_of, quantized_share
 from engine.sampling import GenerationSettings, Sampler
 from engine.target import StockTarget, Target
 from engine.threads import pick_threads
@@ -111,6 +111,7 @@ __all__ = [
     "pick_devices",
     "pick_dtype",
     "pick_threads",
+    "quantization_of",
     "quantized_share",
     "read_token_ids",
     "recognise_head",

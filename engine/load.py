@@ -14,7 +14,7 @@ from transformers.utils import logging
 from engine.device_map import device_map
 from engine.errors import LoadError, SettingsError, UnsupportedModelError
 from engine.lean import LeanTarget
-from engine.quantized import Quantization, check_widths, quantization_config
+from engine.quantized import Quantization, check_widths, keep_rows_apart, quantization_config
 from engine.target import StockTarget, Target
 from engine.tree_check import verifies_trees
 
@@ -98,6 +98,7 @@ def load_model(
         )
         _check_complete(folder, report)
         check_widths(model)
+        keep_rows_apart(model)
         model = model if placed else model.to(device)
         return model.eval().requires_grad_(False)
     except torch.OutOfMemoryError:

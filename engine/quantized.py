@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import nn
@@ -40,6 +40,15 @@ def quantization_of(model: PreTrainedModel) -> Quantization:
     if not isinstance(config, BitsAndBytesConfig):
         return "none"
     return "int8" if config.load_in_8bit else "nf4"
+
+
+def keep_rows_apart(model: PreTrainedModel) -> None:
+    """Have int8 weights that were published as such multiply without outlier columns, as ours do."""
+    if quantization_of(model) == "int8":
+        model.config.quantization_config.llm_int8_threshold = 0.0
+        for layer in quantized_layers(model):
+            state: Any = layer.state
+            state.threshold = 0.0
 
 
 def check_widths(model: PreTrainedModel) -> None:

@@ -12,6 +12,7 @@ from transformers import MambaConfig, MambaForCausalLM
 
 from eagle_chat.loading import load_session
 from eagle_chat.options import Method, Options, Quant
+from engine import load_model
 from engine.quantized import quantized_layers
 from tests.eagle_chat.conftest import Ran, assert_refused
 from tests.eagle_chat.tiny_model import byte_level, write_chat_model, write_model
@@ -26,6 +27,19 @@ def test_the_weights_that_were_asked_for(chat_model: Path, chat_head: Path) -> N
         assert session.info.quant == quant.value
         assert bool(quantized_layers(session.engine.target.model)) == (quant is Quant.INT8)
         assert not session.info.notes
+
+
+def test_weights_that_are_quantized_already(tmp_path: Path, chat_model: Path) -> None:
+    """Nothing said where the option has no effect, and a header that names what was asked for."""
+    load_model(chat_model, torch.bfloat16, torch.device("cpu"), "int8").save_pretrained(tmp_path)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (tmp_path / name).write_bytes((chat_model / name).read_bytes())
+    for asked, told in ((Quant.NONE, ()), (Quant.INT8, ()), (Quant.NF4, ("are int8 already: --quant nf4",))):
+        options = Options(str(tmp_path), quant=asked, method=Method.PLD)
+        info = load_session(options, lambda _: None).info
+        assert info.quant == "int8"
+        assert len(info.notes) == len(told)
+        assert all(part in note for part, note in zip(told, info.notes, strict=True))
 
 
 def test_a_quantized_reply(command: Callable[..., Ran], chat_model: Path, chat_head: Path) -> None:

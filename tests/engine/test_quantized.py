@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,22 @@ def test_outliers_are_not_chosen_over_all_rows() -> None:
     config = quantization_config("int8", torch.bfloat16, CPU)
     assert config is not None
     assert config.llm_int8_threshold == 0
+
+
+def test_nor_in_weights_that_were_published_so(folder: Path, tmp_path: Path) -> None:
+    """As above, for a checkpoint in int8 whose config has the library's usual threshold."""
+    ours = load(folder, "int8")
+    ours.save_pretrained(tmp_path)
+    config = json.loads((tmp_path / "config.json").read_text())
+    config["quantization_config"]["llm_int8_threshold"] = (
+        0.5  # which hidden states here pass, as 6 is elsewhere
+    )
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    published = load(tmp_path, "none")
+    assert quantization_of(published) == "int8"
+    ids = torch.tensor([PROMPT])
+    with torch.inference_mode():
+        assert torch.equal(published(input_ids=ids).logits, ours(input_ids=ids).logits)
 
 
 def test_where_it_cannot_be(folder: Path, tmp_path: Path) -> None:
