@@ -23,10 +23,7 @@ from engine.drafters.head_layer import HeadShape
 from engine.errors import CheckpointError
 from engine.target import Target
 
-LAYERS = (
-    "midlayer",
-    "layers.0",
-)  # what the decoder layer is called: in the paper's heads, and by later trainers
+LAYERS = ("midlayer", "layers.0")  # the decoder layer, in the paper's heads and as later trainers call it
 PUBLISHED = Naming(LAYERS[0])
 EMBEDDING = "embed_tokens.weight"
 TAPS = "eagle_aux_hidden_state_layer_ids"
@@ -41,7 +38,7 @@ def load(
     target_name: str,
     naming: Naming | None = None,
 ) -> Eagle3Head:
-    """The head, if it is whole and fits `target`. Without `naming` it is in the layout of the paper's."""
+    """The head, if it is whole and fits `target`. Without `naming` it has that of the paper's, or near it."""
     naming = naming or _as_found(tensors)
     _check_kind(tensors, file, naming.layer)
     tensors.pop("t2d", None)  # which target ids are in the draft vocabulary: for training
