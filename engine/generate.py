@@ -221,7 +221,8 @@ class Engine:
             # other case.
             self.target.keep(path[: len(new)])
             if self.features is not None and features is not None:
-                self.features.append(features[path[: len(new)]])
+                kept = torch.tensor(path[: len(new)]).to(features.device, non_blocking=True)
+                self.features.append(features.index_select(0, kept))
             timing = Timing(drafted - began, verified - drafted, time.perf_counter() - verified)
 
     def _prefill(self, prompt: list[int], drafter: Drafter) -> Generator[Prefill, None, tuple[Tensor, float]]:
