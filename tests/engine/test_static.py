@@ -27,6 +27,7 @@ from engine import (
     StockTarget,
     load_eagle_head,
 )
+from engine.experts import FEW_ROWS
 from engine.graphs import Compute, Graphs
 from engine.static import SHORTEST_REACH, WIDTHS
 from tests.engine.stubs import Moody, Noise, plain_reply, reply
@@ -256,6 +257,11 @@ def test_what_is_recorded_is_the_same_every_round(
     assert max(map(len, seen.values())) >= 5
     for rounds in seen.values():
         assert all(one == rounds[0] for one in rounds)
+
+
+def test_no_tree_is_too_wide_for_experts_of_a_fixed_shape() -> None:
+    """Experts that ask the host how many rows each has: a recording would fail."""
+    assert WIDTHS[-1] <= FEW_ROWS
 
 
 # With a GPU
