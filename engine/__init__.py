@@ -8,10 +8,9 @@ It knows torch and transformers; it knows no tokenizer, no prompt format and no 
 
 Words. *Committed* tokens are final; the last one is *pending*: final, but not in the KV cache yet. It is the
 *root* of the next *draft tree*. A *round* is propose, verify, accept, keep: one target forward. Drafted nodes
-that the target confirms are
-*accepted*; the *bonus* is the target's own token that ends each round. A *feature* is the hidden state a head
-reads; a node's *confidence* is the drafter's probability of it given its parent, its *value* the product
-along its path.
+that the target confirms are *accepted*; the *bonus* is the target's own token that ends each round. A
+*feature* is the hidden state a head reads; a node's *confidence* is the drafter's probability of it given its
+parent, its *value* the product along its path.
 
 Axes. N tree nodes, V vocabulary, D draft vocabulary, H hidden size, F feature width, T committed tokens, K
 beam. p is the target's probability, q the drafter's.

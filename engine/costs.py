@@ -95,10 +95,10 @@ def measure_costs(target: Target, prompt: list[int]) -> Costs:
     """Costs of trees below `prompt`; the cache must be empty, and is again."""
     for _ in target.extend(prompt):
         pass
-    single = _star(1, prompt[-1], target.device)
+    single = _star(1, prompt[-1])
     _seconds(target, single)  # builds kernels, as the first repeat does
     slow = _seconds(target, single) > SLOW
-    trees = [_star(rows, prompt[-1], target.device) for rows in (FEW_ROWS if slow else ROWS)]
+    trees = [_star(rows, prompt[-1]) for rows in (FEW_ROWS if slow else ROWS)]
     repeats: list[list[float]] = []
     for limit in LIMITS:
         if sum(map(sum, repeats)) < limit:
@@ -109,11 +109,9 @@ def measure_costs(target: Target, prompt: list[int]) -> Costs:
     return Costs(seconds)
 
 
-def _star(rows: int, token: int, device: torch.device) -> DraftTree:
+def _star(rows: int, token: int) -> DraftTree:
     """A root and `rows` - 1 children."""
-    parents = torch.zeros(rows, dtype=torch.long, device=device)
-    parents[0] = -1
-    return DraftTree(torch.full((rows,), token, device=device), parents)
+    return DraftTree(torch.full((rows,), token), torch.tensor([-1, *[0] * (rows - 1)]))
 
 
 def _seconds(target: Target, tree: DraftTree) -> float:

@@ -8,7 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
-FEW_ROWS = 64  # on a GPU: as many read all experts in any case, and one product of all has a fixed shape
+FEW_ROWS = (
+    96  # on a GPU: a tree at most, as many read all experts anyway, and all in one product can be recorded
+)
 
 
 @dataclass

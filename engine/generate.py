@@ -125,8 +125,7 @@ class Engine:
         self, target: Target, drafters: dict[str, Drafter] | None = None, costs: Costs | None = None
     ) -> None:
         """`costs` follow the target's forwards, for drafters that size their trees by them."""
-        if drafters and not target.takes_trees:
-            raise SettingsError(f"{type(target.model).__name__} can only decode plainly, without a drafter")
+        _check_takes_trees(target, drafters or {})
         self.target = target
         self.costs = costs
         self.drafters: dict[str, Drafter] = {"none": NoDrafter(), **(drafters or {})}
@@ -137,6 +136,7 @@ class Engine:
 
     def add(self, drafters: dict[str, Drafter]) -> None:
         """More to choose from. The text is read again where they want hidden states that were not kept."""
+        _check_takes_trees(self.target, drafters)
         taps = self._taps({**self.drafters, **drafters})
         if taps != self.target.taps:
             self.reset()
@@ -221,7 +221,8 @@ class Engine:
             # other case.
             self.target.keep(path[: len(new)])
             if self.features is not None and features is not None:
-                self.features.append(features[path[: len(new)]])
+                kept = torch.tensor(path[: len(new)]).to(features.device, non_blocking=True)
+                self.features.append(features.index_select(0, kept))
             timing = Timing(drafted - began, verified - drafted, time.perf_counter() - verified)
 
     def _prefill(self, prompt: list[int], drafter: Drafter) -> Generator[Prefill, None, tuple[Tensor, float]]:
@@ -278,6 +279,11 @@ class Engine:
         """On CUDA, wait for the forward. The next step reads its result on the host anyway."""
         if self.target.device.type == "cuda":
             torch.cuda.current_stream(self.target.device).synchronize()
+
+
+def _check_takes_trees(target: Target, drafters: dict[str, Drafter]) -> None:
+    if drafters and not target.takes_trees:
+        raise SettingsError(f"{type(target.model).__name__} can only decode plainly, without a drafter")
 
 
 def _cut(new: list[int], stop_ids: frozenset[int], room: int) -> list[int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from operator import is_
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -27,8 +27,12 @@ class Graphs:
     """
 
     def __init__(self, device: torch.device) -> None:
-        self._captures = device.type == "cuda"
-        self._pool = torch.cuda.graph_pool_handle() if self._captures else None
+        self._device = device
+        self._records = device.type == "cuda"
+        # One stream for all, or they would share nothing: freed memory, and workspaces, stay with a stream.
+        self._stream = torch.cuda.Stream(device) if self._records else None
+        self._pool = torch.cuda.graph_pool_handle() if self._records else None
+        self._failed: torch.cuda.CUDAGraph | None = None
         self._known: dict[Hashable, Compute] = {}
         self._memory: tuple[Tensor, ...] = ()
 
@@ -41,42 +45,53 @@ class Graphs:
     ) -> tuple[Tensor, ...]:
         """What the function that `make` gives for `key` returns for `inputs`, whose shapes go with the key.
 
-        `memory` are tensors that it reads beside them: where one is another than before, all is forgotten.
+        Inputs may be on the host. `memory` are tensors that are read beside them: where one is another than
+        before, all is forgotten.
         """
-        same = len(self._memory) == len(memory) and all(map(is_, self._memory, memory))
-        if not same:
-            self._known.clear()
+        if len(self._memory) != len(memory) or not all(map(is_, self._memory, memory)):
+            self._forget()
         self._memory = memory
         if key not in self._known:
             compute = make()
-            self._known[key] = _captured(compute, inputs, self._pool) if self._captures else compute
+            self._known[key] = self._recorded(compute, inputs) if self._records else self._launched(compute)
         return self._known[key](*inputs)
 
+    def _forget(self) -> None:
+        self._known.clear()
+        if self._records:  # torch refuses a pool without graphs while the last output still lives in it
+            self._pool = torch.cuda.graph_pool_handle()
 
-def _captured(compute: Compute, inputs: tuple[Tensor, ...], pool: Any) -> Compute:
-    """`compute` as a graph; itself where it cannot be recorded."""
-    device = next(x.device for x in inputs if x.device.type == "cuda")
-    held = tuple(x.to(device, copy=True) for x in inputs)
-    graph = torch.cuda.CUDAGraph()
-    try:
-        stream = torch.cuda.Stream(device)
-        stream.wait_stream(torch.cuda.current_stream(device))
-        with torch.cuda.stream(stream):
-            for _ in range(WARM_UPS):
-                compute(*held)
-        torch.cuda.current_stream(device).wait_stream(stream)
-        with torch.cuda.graph(graph, pool=pool, stream=stream):  # its own would be on the first GPU
-            outputs = compute(*held)
-    except torch.OutOfMemoryError:
-        raise
-    except RuntimeError as error:
-        log.warning("no CUDA graph (%s): kernels are launched one by one", str(error).partition("\n")[0])
-        return lambda *given: compute(*(x.to(device) for x in given))
+    def _launched(self, compute: Compute) -> Compute:
+        """`compute` as it is, of inputs that are where it runs."""
+        return lambda *given: compute(*(x.to(self._device, non_blocking=True) for x in given))
 
-    def replay(*given: Tensor) -> tuple[Tensor, ...]:
-        for place, x in zip(held, given, strict=True):
-            place.copy_(x, non_blocking=True)
-        graph.replay()
-        return outputs
+    def _recorded(self, compute: Compute, inputs: tuple[Tensor, ...]) -> Compute:
+        """`compute` as a graph; itself where it cannot be recorded, and from then on."""
+        device, stream = self._device, self._stream
+        assert stream is not None
+        held = tuple(x.to(device, copy=True) for x in inputs)
+        graph = torch.cuda.CUDAGraph()
+        current = torch.cuda.current_stream(device)
+        try:
+            stream.wait_stream(current)
+            with torch.cuda.stream(stream):  # around it all: a recording that fails leaves its own set
+                for _ in range(WARM_UPS):
+                    compute(*held)
+                current.wait_stream(stream)
+                # Other threads of the program may use the GPU meanwhile.
+                with torch.cuda.graph(graph, self._pool, stream, capture_error_mode="thread_local"):
+                    outputs = compute(*held)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            log.warning("no CUDA graph (%s): kernels are launched one by one", str(error).partition("\n")[0])
+            self._records, self._failed = False, graph  # which torch's allocator goes on asking
+            return self._launched(compute)
 
-    return replay
+        def replay(*given: Tensor) -> tuple[Tensor, ...]:
+            for place, x in zip(held, given, strict=True):
+                place.copy_(x, non_blocking=True)
+            graph.replay()
+            return outputs
+
+        return replay

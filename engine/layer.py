@@ -131,7 +131,7 @@ class Slab:
         """Of the rows after `length` count those of `path` from now on: moved together, in all its layers."""
         end = self.length + len(path)
         if path != list(range(len(path))):
-            source = self.length + torch.tensor(path, device=self.rows.device)
+            source = self.length + torch.tensor(path).to(self.rows.device, non_blocking=True)
             self.rows[:, :, :, self.length : end] = self.rows.index_select(3, source)
         self.length = end
 

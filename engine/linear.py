@@ -39,6 +39,11 @@ class Linear:
         return self._packed is not None
 
     @property
+    def unpacks(self) -> bool:
+        """Whether only packed weights are held, so that to look at them takes as long as to pack them."""
+        return self._plain is None
+
+    @property
     def weight(self) -> Tensor:
         """[out, in], bit for bit what was given; unpacked at each call where only packed ones are held."""
         if self._plain is not None:

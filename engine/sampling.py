@@ -7,12 +7,12 @@ but its key, a seed gives the same text with any drafter, on any device, after a
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from transformers import (
-    LogitsProcessorList,
+    LogitsProcessor,
     MinPLogitsWarper,
     RepetitionPenaltyLogitsProcessor,
     TemperatureLogitsWarper,
@@ -39,7 +39,7 @@ class GenerationSettings:
     min_p: float = 0.0  # 0: off
     repetition_penalty: float = 1.0  # 1: off
     max_new_tokens: int = 512
-    stop_ids: frozenset[int] = field(default_factory=frozenset)
+    stop_ids: frozenset[int] = frozenset()
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -90,19 +90,19 @@ class Sampler:
 
     def draw_all(self, logits: Tensor, depths: list[int], position: int) -> list[int]:
         """As `pick_all`, at a temperature."""
-        scores = self._processors(None, logits.float())
+        scores = self._processed(logits.float(), None)
         rows = [
             self.noise(position + depth, logits.shape[1], logits.device) for depth in range(max(depths) + 1)
         ]
-        noise = torch.stack(rows)[torch.tensor(depths, device=rows[0].device)]  # [N, V]
+        order = torch.tensor(depths).to(rows[0].device, non_blocking=True)
+        noise = torch.stack(rows).index_select(0, order)  # [N, V]
         return (scores.to(noise.device).double() + noise).argmax(-1).tolist()
 
     def scores(self, logits: Tensor, prefix: list[int]) -> Tensor:
         """Logits [V] in fp32 after the processors; filtered tokens are -inf."""
-        scores = logits.float()[None]  # [1, V]
-        if not self._processors:
-            return scores[0]
-        return self._processors(torch.tensor([prefix], device=logits.device), scores)[0]
+        reads_prefix = self.settings.repetition_penalty != 1
+        ids = torch.tensor([prefix], device=logits.device) if reads_prefix else None
+        return self._processed(logits.float()[None], ids)[0]
 
     def probability(self, logits: Tensor, prefix: list[int], tokens: list[int]) -> list[float]:
         """p of each of `tokens` after `prefix`: after the processors at T > 0, the plain softmax at T = 0."""
@@ -121,10 +121,16 @@ class Sampler:
             self._noise[position] = gumbel(self.settings.seed, position, vocabulary, device)
         return self._noise[position]
 
+    def _processed(self, scores: Tensor, prefix: Tensor | None) -> Tensor:
+        """[N, V] after the processors, of which the penalty alone reads the `prefix` [1, T]."""
+        for processor in self._processors:
+            scores = processor(prefix, scores)
+        return scores
 
-def _processors(settings: GenerationSettings) -> LogitsProcessorList:
+
+def _processors(settings: GenerationSettings) -> list[LogitsProcessor]:
     """transformers' own processors. At T = 0 only the penalty can change the argmax."""
-    processors = LogitsProcessorList()
+    processors: list[LogitsProcessor] = []
     if settings.repetition_penalty != 1:
         processors.append(RepetitionPenaltyLogitsProcessor(settings.repetition_penalty))
     if settings.temperature == 0:
@@ -157,8 +163,8 @@ def hash_bits(seed: int, position: int, vocabulary: int, device: torch.device | 
     The stream of a (seed, position) starts at a state mixed from both; the token id is the counter. Integer
     operations wrap alike on every device, so the bits are exactly the same everywhere.
     """
-    key = torch.tensor([seed, position], device=device)
-    state = _mix(_mix(key[:1]) + key[1:] * _GAMMA)  # [1]
+    key = torch.tensor([seed, position])
+    state = _mix(_mix(key[0]) + key[1] * _GAMMA)  # a number on the host, which no device need be sent
     return _mix(state + torch.arange(1, vocabulary + 1, device=device) * _GAMMA)
 
 

@@ -62,7 +62,7 @@ class StaticVerification:
         reach = reach_of(target.length + width)
         target.reserve(reach - target.length)
         tokens, depths = torch.zeros(2, width, dtype=torch.long)
-        tokens[:n], depths[:n] = tree.tokens, torch.tensor(tree.depths)
+        tokens[:n], depths[:n] = torch.tensor(tree.host.tokens), torch.tensor(tree.depths)
         visible = torch.eye(width, dtype=torch.bool)  # rows that pad see themselves
         visible[:n, :n] = tree.mask
         start = torch.tensor([target.length])
@@ -70,7 +70,7 @@ class StaticVerification:
             (width, reach, target.taps),
             (target.slabs[0].rows, target.decoder.rotary.table),
             lambda: self._forward(reach),
-            tuple(x.to(target.device, non_blocking=True) for x in (tokens, depths, visible, start)),
+            (tokens, depths, visible, start),
         )
         return logits[:n], features[0][:n] if features else None
 

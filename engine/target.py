@@ -1,7 +1,7 @@
 """The target: a stock transformers model behind the few operations the loop needs.
 
-This file alone knows transformers' cache and mask internals (5.24). Positions are absolute; batch size is 1
-and the batch axis exists only here.
+This file and `engine.past` alone know transformers' cache and mask internals (5.24). Positions are absolute;
+batch size is 1 and the batch axis exists only here.
 """
 
 from __future__ import annotations
@@ -72,10 +72,9 @@ class Target(Protocol):
 class StockTarget:
     """Any causal LM of transformers, with SDPA or, where it has none, eager attention.
 
-    `takes_trees` is False where it cannot verify more than one node at a time: it decodes plainly.
-
-    `taps` are the hidden states a head reads, in transformers' numbering (entry 0 the embeddings, -1 the
-    final normed state); several are concatenated along the last axis.
+    `takes_trees` is False where it cannot verify more than one node at a time: it decodes plainly. `taps` are
+    the hidden states a head reads, in transformers' numbering (entry 0 the embeddings, -1 the final normed
+    state); several are concatenated along the last axis.
     """
 
     def __init__(self, model: PreTrainedModel, taps: tuple[int, ...] = ()) -> None:

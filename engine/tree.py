@@ -67,13 +67,13 @@ class DraftTree:
         return len(self.tokens)
 
     @classmethod
-    def chain(cls, tokens: list[int], device: torch.device | str = "cpu") -> DraftTree:
+    def chain(cls, tokens: list[int]) -> DraftTree:
         """A tree without branches: `tokens[0]` is the root."""
-        return cls(torch.tensor(tokens, device=device), torch.arange(-1, len(tokens) - 1, device=device))
+        return cls(torch.tensor(tokens), torch.arange(-1, len(tokens) - 1))
 
     @cached_property
     def host(self) -> Host:
-        """Tokens and parents as lists: the one device-to-host copy of a round."""
+        """Tokens and parents as lists, brought from the device in one copy."""
         return Host(*torch.stack((self.tokens, self.parents)).tolist())
 
     @cached_property
@@ -86,9 +86,9 @@ class DraftTree:
 
     @cached_property
     def mask(self) -> Tensor:
-        """[N, N] bool: node i attends to node j iff j is i or an ancestor of i."""
-        itself = torch.eye(len(self), dtype=torch.bool, device=self.tokens.device)
-        mask, parents = itself, self.parents.clamp(min=0)
+        """[N, N] bool on the host: node i attends to node j iff j is i or an ancestor of i."""
+        itself = torch.eye(len(self), dtype=torch.bool)
+        mask, parents = itself, torch.tensor(self.host.parents).clamp(min=0)
         for _ in range(max(self.depths)):  # each time, ancestors one edge further up
             mask = mask.index_select(0, parents) | itself
         return mask

@@ -127,9 +127,12 @@ def run(engine: Engine, prompt: list[int], method: str) -> Run:
     settings = GenerationSettings(max_new_tokens=TOKENS)
     for _ in range(2):
         engine.reset()
-        rounds = [r for r in engine.generate(prompt, settings, method) if isinstance(r, Round)]
+        rounds, best = [], []
+        for event in engine.generate(prompt, settings, method):
+            if isinstance(event, Round):
+                rounds.append(event)
+                best.append(event.logits[-1].float().topk(2).values)  # the next round overwrites logits
     tokens = [token for r in rounds for token in r.new]
-    best = [r.logits[-1].float().topk(2).values for r in rounds] if method == "none" else []
     seconds = sorted(r.timing.draft + r.timing.verify + r.timing.other for r in rounds[1:])
     return Run(
         tokens,
@@ -159,7 +162,7 @@ def check_model(label: str, model: PreTrainedModel) -> Iterator[str]:
     for chunk in target.extend(prompt):
         single = chunk.logits
     chain = DraftTree.chain(plain.tokens[:32])
-    together, _ = target.verify(chain)
+    together = target.verify(chain)[0].clone()  # the next verification overwrites it
     target.rewind(len(prompt))
     spread = single.float().std().item()
     for i, token in enumerate(plain.tokens[:32]):

@@ -1,4 +1,4 @@
-"""How often the text went on as looked up: counted in every round and for nothing, since it comes anyway."""
+"""How often the text went on as looked up: counted in every round, which costs nothing."""
 
 from __future__ import annotations
 

@@ -31,11 +31,13 @@ class DraftVocabulary:
     ) -> None:
         self.lm_head, self.ids = lm_head, ids
         self._whole = whole if ids is not None else None
+        self._is_costly = isinstance(whole, Linear) and whole.unpacks
         self._known = set(ids.tolist()) if ids is not None and whole is not None else set()
         self._places: dict[int, int] = {}  # of the text's own tokens, where each first stands, in that order
         self._length = 0  # tokens of the text that were read
         self._used = 0  # rows that stood for a token when the text was read
         self._kept = 0  # of those, rows that still do
+        self._is_new = True  # a prompt may have come since it was read
         self._rows: Tensor | None = None  # [C, H] of the LM head, for those tokens and some to come
         self._bias: Tensor | None = None  # [C] fp32
 
@@ -59,7 +61,10 @@ class DraftVocabulary:
         return torch.cat((scores, F.linear(hidden, self._rows).float() + self._bias), dim=-1)
 
     def read(self, tokens: list[int]) -> None:
-        """Take the text's tokens in; what was read before is its beginning."""
+        """Take the text's tokens in; what was read before is its beginning.
+
+        Where the whole LM head is unpacked for a row of it, a reply's tokens join with the next prompt.
+        """
         if self._whole is None:
             return
         for place in range(self._length, len(tokens)):
@@ -67,14 +72,16 @@ class DraftVocabulary:
                 self._known.add(tokens[place])
                 self._places[tokens[place]] = place
         self._length = len(tokens)
-        if self._used > len(self._places) and self._bias is not None:
-            self._bias[len(self._places) : self._used] = UNUSED
-        if self._kept < len(self._places):
+        if self._kept < len(self._places) and (self._is_new or not self._is_costly):
             self._add([*self._places][self._kept :], self._whole)
-        self._used = self._kept = len(self._places)
+            self._kept = len(self._places)
+        if self._used > self._kept and self._bias is not None:
+            self._bias[self._kept : self._used] = UNUSED
+        self._used, self._is_new = self._kept, False
 
     def rewind(self, length: int) -> None:
         """Only the first `length` tokens are still the text."""
+        self._is_new = True
         self._length = min(self._length, length)
         gone = [token for token, place in self._places.items() if place >= length]
         for token in gone:
@@ -91,15 +98,16 @@ class DraftVocabulary:
 
     def _add(self, tokens: list[int], whole: nn.Linear | Linear) -> None:
         """Put `tokens` into the next rows."""
-        start, end = self._kept, self._kept + len(tokens)
-        if self._rows is None or end > len(self._rows):
-            self._make_room(end, whole.weight)
         assert self.ids is not None
+        start, end = self._kept, self._kept + len(tokens)
+        new = torch.tensor(tokens).to(self.ids.device, non_blocking=True)
+        rows = whole.weight[new].detach()  # [n, H]
+        if self._rows is None or end > len(self._rows):
+            self._make_room(end, rows)
         assert self._rows is not None
         assert self._bias is not None
-        new = torch.tensor(tokens).to(self.ids.device, non_blocking=True)
         self.ids[self.size + start : self.size + end] = new
-        self._rows[start:end] = whole.weight[new].detach()
+        self._rows[start:end] = rows
         self._bias[start:end] = 0.0 if whole.bias is None else whole.bias[new].detach().float()
 
     def _make_room(self, rows: int, like: Tensor) -> None:

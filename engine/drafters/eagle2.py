@@ -81,8 +81,7 @@ class Eagle2:
         if self.sizing:
             self.sizing.decoding(sampler.greedy)
             if self.sizing.is_resting:
-                root = DraftTree.chain(tokens[-1:], self.head.device)
-                return replace(root, sizing=self.sizing.rest())
+                return replace(DraftTree.chain(tokens[-1:]), sizing=self.sizing.rest())
         self.head.words.read(tokens)
         ranking = Ranking(self.head, sampler, len(tokens), self.calibration)
         tree = self._draft(self._static, tokens, ranking) if self._static else self._grow(tokens, ranking)

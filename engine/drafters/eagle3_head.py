@@ -59,7 +59,7 @@ class Eagle3Head:
         tap_norms = (tensors.pop(f"fc_norm.{tap}.weight", None) for tap in range(len(taps)))
         self.tap_norms = [norm for norm in tap_norms if norm is not None]  # F / taps each, or none at all
         fc = tensors.pop("fc.weight")
-        self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
+        self.device, self.dtype = fc.device, fc.dtype
         self.fc = Linear(fc)
         self.words = DraftVocabulary(Linear(tensors.pop("lm_head.weight")), draft_vocab)
 

@@ -40,7 +40,7 @@ class EagleHead:
         self.layer = HeadLayer(shape, tensors, "layers.0")
         self.words = proposing(lm_head, draft_vocab)
         fc = tensors.pop("fc.weight")
-        self.device, self.dtype, self.hidden_size = fc.device, fc.dtype, fc.shape[0]
+        self.device, self.dtype = fc.device, fc.dtype
         self.fc = Linear(fc, tensors.pop("fc.bias", None))
 
     @property

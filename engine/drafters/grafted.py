@@ -2,8 +2,8 @@
 
 A head knows what is likely, a lookup what was there: texts that copy, a summary's or a program's, run long
 along the second (suffix decoding has the idea for whole drafts; Oliaro et al., 2024). How often the text goes
-on as looked up is counted by the length of the match, in every round and for nothing, since the text comes
-anyway; a node is added where that chance is worth its row.
+on as looked up is counted by the length of the match, in every round, drafted or not; a node is added where
+that chance is worth its row.
 """
 
 from __future__ import annotations

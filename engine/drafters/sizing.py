@@ -110,10 +110,9 @@ class GrowingTree:
 
     def is_level_worth_it(self, frontier: Tensor) -> bool:
         """Whether a level below nodes of these log-values [K] is likely to make a faster tree."""
-        began = time.perf_counter()
+        self._began = time.perf_counter()
         guessed = [value * share for value in frontier.exp().tolist() for share in self._sizing.children]
         then = self._best_of(sorted([*self._values, *guessed], reverse=True), self._levels + 1)
-        self._began = began
         return then[0] > self._best[0] or self._sizing.since_level >= LEVEL_EVERY
 
     def drew(self, confidences: Tensor, values: Tensor) -> None:

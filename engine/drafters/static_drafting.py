@@ -61,9 +61,11 @@ class StaticDrafting:
             (reach, filters),
             (layer.slab.rows, layer.rotary.table, *head.words.memory),
             lambda: self._round(reach, settings),
-            tuple(x.to(head.device, non_blocking=True) for x in given),
+            given,
         )
-        return self._unpack(packed.cpu(), pairs.tokens[-1], pool), root.clone()
+        # The next round overwrites these; to copy them while the GPU is at work takes no time.
+        root, growth = root.clone(), Growth(*(column.clone() for column in pool))
+        return self._unpack(packed.cpu(), pairs.tokens[-1], growth), root
 
     def cut(self, tree: DraftTree, nodes: int) -> DraftTree:
         """The best `nodes` of a tree alone, as its rerank would have kept them."""
@@ -72,8 +74,8 @@ class StaticDrafting:
         assert growth is not None
         best = best_of(values[1:], nodes)
         kept = torch.zeros_like(growth.kept)
-        in_pool = growth.kept.nonzero().flatten()  # in order of creation, as the tree's nodes
-        kept.index_fill_(0, in_pool.index_select(0, best.to(kept.device)), True)
+        in_pool = best_of(growth.kept.byte(), len(values) - 1)  # in order of creation, as the tree's nodes
+        kept.index_fill_(0, in_pool.index_select(0, best.to(kept.device, non_blocking=True)), True)
         tree = tree.only([0, *(1 + best).tolist()])
         return replace(tree, growth=replace(growth, kept=kept))
 
@@ -107,12 +109,12 @@ class StaticDrafting:
 
         return compute
 
-    def _unpack(self, packed: Tensor, root: int, pool: list[Tensor]) -> DraftTree:
-        """From tokens, parents and values [3, nodes]; the next round overwrites the pool."""
+    def _unpack(self, packed: Tensor, root: int, growth: Growth) -> DraftTree:
+        """From tokens, parents and values [3, nodes]."""
         tokens, parents, values = packed
         return DraftTree(
             tokens=F.pad(tokens.long(), (1, 0), value=root),
             parents=F.pad(parents.long(), (1, 0), value=-1),
             values=F.pad(values.float(), (1, 0)),
-            growth=Growth(*(column.clone() for column in pool)),
+            growth=growth,
         )

@@ -121,7 +121,7 @@ class Trainer:
 
     def load_best(self) -> None:
         """Go back to the weights that did best on held-out conversations."""
-        self.network.load_state_dict(torch.load(self.best_file, weights_only=True))
+        self.network.load_state_dict(torch.load(self.best_file, "cpu", weights_only=True))
 
     def _next_batch(self) -> Batch:
         progress = self._progress
@@ -210,7 +210,7 @@ class Trainer:
         _write(state | {"optimizers": [o.state_dict() for o in self.optimizers]}, self._state_file)
 
     def _restore(self) -> None:
-        state = torch.load(self._state_file, weights_only=True)
+        state = torch.load(self._state_file, "cpu", weights_only=True)
         self.network.load_state_dict(state["network"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)

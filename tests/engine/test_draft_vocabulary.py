@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from engine.drafters import draft_vocabulary
 from engine.drafters.draft_vocabulary import DraftVocabulary, proposing
+from engine.linear import Linear
 
 VOCABULARY, HIDDEN = 50, 8
 IDS = torch.tensor([3, 7, 8, 20])
@@ -52,6 +53,35 @@ def test_a_texts_tokens_come_and_go_with_it(lm_head: nn.Linear) -> None:
         text = [*text[:kept], *other]
         words.read(text)
         assert proposed(words, lm_head) == {*IDS.tolist(), *text}
+
+
+class Packed(Linear):
+    """Weights that nobody holds unpacked."""
+
+    unpacks = True
+    unpacked = 0
+
+    @property
+    def weight(self) -> Tensor:
+        self.unpacked += 1
+        return super().weight
+
+
+@torch.no_grad()
+def test_a_packed_lm_head_is_unpacked_for_prompts_alone(lm_head: nn.Linear) -> None:
+    """Catches a round that unpacks a gigabyte for one row, and a reply's tokens that never join."""
+    packed = Packed(lm_head.weight.detach(), lm_head.bias)
+    words, text = proposing(packed, IDS), [7, 30, 31]
+    words.read(text)
+    before = packed.unpacked
+    for token in (40, 41):
+        words.read(text := [*text, token])
+    assert proposed(words, lm_head) == {*IDS.tolist(), 30, 31}
+    assert packed.unpacked == before
+    words.rewind(4)
+    words.read([*text[:4], 42])
+    assert proposed(words, lm_head) == {*IDS.tolist(), 30, 31, 40, 42}
+    assert packed.unpacked == before + 1
 
 
 @torch.no_grad()

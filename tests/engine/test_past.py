@@ -116,8 +116,9 @@ def test_others_decode_plainly(name: str) -> None:
     longer = [*PROMPT, *first, 4, 5]
     assert reply(engine, longer, SETTINGS, "none") == generated(target, longer)
     assert reply(engine, PROMPT[:9], SETTINGS, "none") == generated(target, PROMPT[:9])
-    with pytest.raises(SettingsError, match="decode plainly"):
-        Engine(target, {"pld": PromptLookup(4)})
+    for drafts in (lambda new: Engine(target, new), engine.add):
+        with pytest.raises(SettingsError, match="decode plainly"):
+            drafts({"pld": PromptLookup(4)})
 
 
 def test_a_reply_that_broke_off_leaves_no_state() -> None:
