@@ -8,9 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812 - its usual name
 from torch import Tensor
 
-FEW_ROWS = (
-    96  # on a GPU: a tree at most, as many read all experts anyway, and all in one product can be recorded
-)
+# On a GPU, a tree at most: as many read all experts anyway, and all of them in one product can be recorded.
+FEW_ROWS = 96
 
 
 @dataclass
