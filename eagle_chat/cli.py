@@ -19,7 +19,8 @@ from eagle_chat.cli_training import train
 from eagle_chat.cli_watching import Ascii, Theme, watching
 from eagle_chat.configuration import WEIGHTS, is_given
 from eagle_chat.errors import UsageError
-from eagle_chat.options import Options, with_options
+from eagle_chat.options import Options
+from eagle_chat.sharing_options import with_options
 
 MoreFiles = Annotated[
     list[Path] | None,

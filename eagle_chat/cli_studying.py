@@ -10,7 +10,8 @@ import typer
 
 from eagle_chat.cli_watching import Ascii
 from eagle_chat.configuration import WEIGHTS
-from eagle_chat.options import Options, with_options
+from eagle_chat.options import Options
+from eagle_chat.sharing_options import with_options
 from eagle_chat.study import What
 
 studying = typer.Typer()

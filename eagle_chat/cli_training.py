@@ -10,7 +10,8 @@ import typer
 
 from eagle_chat.configuration import WEIGHTS, filled
 from eagle_chat.methods import HeadKind
-from eagle_chat.options import Dtype, options_above
+from eagle_chat.options import Dtype
+from eagle_chat.sharing_options import options_above
 
 
 def train(  # noqa: PLR0913 - one for each option

@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from eagle_chat.configuration import filled
-from eagle_chat.options import Options, with_options
+from eagle_chat.options import Options
+from eagle_chat.sharing_options import with_options
 
 watching = typer.Typer()
 

@@ -1,18 +1,14 @@
-"""The options that every way of running shares: declared once, added to a command by `with_options`."""
+"""The options that every way of running shares; `eagle_chat.sharing_options` adds them to a command."""
 
 from __future__ import annotations
 
-import functools
-import inspect
 import math
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any
 
 import typer
 
-from eagle_chat.configuration import filled, is_given
 from eagle_chat.methods import Method, Needs, needing
 from eagle_chat.server.address import root_of
 
@@ -55,8 +51,9 @@ def _share(value: float) -> float:
     return value
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
+def finite(value: float | None) -> float | None:
+    """Refuse infinity, which the least value of an option lets through."""
+    if value is not None and not math.isfinite(value):
         raise typer.BadParameter(f"{value} is not a finite number.")
     return value
 
@@ -65,7 +62,8 @@ def _temperature(value: float) -> float:
     """Smaller ones overflow when they divide the scores."""
     if 0 < value < 0.001:
         raise typer.BadParameter(f"{value} is too small: use 0, which is greedy, or at least 0.001.")
-    return _finite(value)
+    finite(value)
+    return value
 
 
 def is_utf8(text: str) -> bool:
@@ -195,7 +193,7 @@ class Options:
     repetition_penalty: Annotated[
         float,
         typer.Option(
-            min=0.01, callback=_finite, help="Above 1 discourages repeats.", rich_help_panel=DECODING
+            min=0.01, callback=finite, help="Above 1 discourages repeats.", rich_help_panel=DECODING
         ),
     ] = 1.0
     seed: Annotated[
@@ -229,73 +227,8 @@ class Options:
         typer.Option(
             metavar="SECONDS",
             min=1,
-            callback=_finite,
+            callback=finite,
             help="How long it may send nothing.",
             rich_help_panel=SERVER,
         ),
     ] = 60.0
-
-
-def options_above(ctx: typer.Context) -> Options:
-    """What was given on the command line before the subcommand; defaults for the rest."""
-    above = ctx.parent.obj if ctx.parent is not None else None
-    return above if isinstance(above, Options) else Options()
-
-
-def with_options(
-    command: Callable[..., Any],
-    configured: Collection[str] | None = None,
-    repeated: Mapping[str, Any] | None = None,
-    **defaults: Any,
-) -> Callable[..., Any]:
-    """Give a command every option of `Options`; it receives them as its keyword `options`.
-
-    Options given before a subcommand count for it too, unless it is given its own. What is given nowhere
-    comes from environment and configuration, or only those that are `configured`. `defaults` are the
-    command's own where they differ from those of `Options`, as are the annotations of what may be
-    `repeated`, which arrives as lines of one text.
-    """
-    hints = get_type_hints(Options, include_extras=True) | dict(repeated or {})
-    names = [field.name for field in fields(Options)]
-    own_hints = get_type_hints(command, include_extras=True)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    own = [
-        parameter.replace(kind=keyword, annotation=own_hints[parameter.name])
-        for parameter in inspect.signature(command).parameters.values()
-        if parameter.name not in ("ctx", "options")
-    ]
-    shared = [
-        inspect.Parameter(name, keyword, default=default, annotation=hints[name])
-        for name, default in ({field.name: field.default for field in fields(Options)} | defaults).items()
-    ]
-
-    @functools.wraps(command)
-    def wrapper(ctx: typer.Context, **values: Any) -> Any:
-        if ctx.invoked_subcommand is None:  # otherwise that one asks for what it takes
-            values = filled(ctx, values, values if configured is None else configured)
-        if ctx.parent is not None:
-            above = options_above(ctx)
-            values |= {name: getattr(above, name) for name in names if _only_above(ctx, name)}
-        options = Options(**{name: _one(values.pop(name)) for name in names})
-        if options.server is not None:
-            from eagle_chat.server.options import for_server
-
-            options = for_server(ctx, options)
-        ctx.obj = options
-        return command(ctx, options=options, **values)
-
-    context = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-    parameters = [context, *own, *shared]
-    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return wrapper
-
-
-def _one(value: Any) -> Any:
-    """Of an option that was repeated: lines of one text."""
-    return "\n".join(value) if isinstance(value, list) else value
-
-
-def _only_above(ctx: Any, name: str) -> bool:
-    """Given before the subcommand and not to it."""
-    return is_given(ctx.parent, name) and ctx.get_parameter_source(name).name == "DEFAULT"
