@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from eagle_chat.configuration import WEIGHTS, filled
+from eagle_chat.configuration import WEIGHTS, filled, is_given
 from eagle_chat.methods import HeadKind
-from eagle_chat.options import Dtype
+from eagle_chat.options import Dtype, finite
 from eagle_chat.sharing_options import options_above
 
 
@@ -21,15 +21,17 @@ def train(  # noqa: PLR0913 - one for each option
     model: Annotated[
         str | None, typer.Option("--model", "-m", help="Target: alias, hub id or folder.", show_default=False)
     ] = None,
-    method: Annotated[HeadKind, typer.Option(help="Kind of head.")] = HeadKind.EAGLE2,
+    method: Annotated[HeadKind | None, typer.Option(help="Kind of head.", show_default="eagle2")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.1, help="As much as can be done in about this time.")
+        float | None,
+        typer.Option(min=0.1, callback=finite, help="As much as can be done in about this time."),
     ] = None,
     tokens: Annotated[
         int | None, typer.Option(min=1, help="Tokens of conversations to train on. Default: a million.")
     ] = None,
     passes: Annotated[
-        float | None, typer.Option(min=0.01, help="How often each token is trained on. Default: 4.")
+        float | None,
+        typer.Option(min=0.01, callback=finite, help="How often each token is trained on. Default: 4."),
     ] = None,
     data: Annotated[
         Path | None,
@@ -44,7 +46,9 @@ def train(  # noqa: PLR0913 - one for each option
             "ones. It is only read; features that it lacks come to --out.",
         ),
     ] = None,
-    vocab: Annotated[int, typer.Option(min=16, help="Size of the draft vocabulary.")] = 8192,
+    vocab: Annotated[
+        int | None, typer.Option(min=16, help="Size of the draft vocabulary.", show_default="8192")
+    ] = None,
     layers: Annotated[
         int | None,
         typer.Option(min=1, max=8, help="Of a draft model. Default: 1.", show_default=False),
@@ -62,11 +66,14 @@ def train(  # noqa: PLR0913 - one for each option
         float | None,
         typer.Option(
             min=0,
+            callback=finite,
             help="Weight of the distance to the target's features in the loss. Default: 5 for eagle2.",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**31 - 1, help="Same seed, same run.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(min=0, max=2**31 - 1, help="Same seed, same run.", show_default="0")
+    ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Say what it would take, and do nothing.")
@@ -89,7 +96,7 @@ def train(  # noqa: PLR0913 - one for each option
     options = replace(options_above(ctx), **{name: value for name, value in given.items() if value})
     job = Job(
         out,
-        method.value,
+        method.value if method else None,
         minutes,
         tokens,
         passes,
@@ -102,5 +109,7 @@ def train(  # noqa: PLR0913 - one for each option
         seed,
         resume,
         dry_run,
+        options.model if is_given(ctx, "model") else None,
+        options.dtype.value if is_given(ctx, "dtype") else None,
     )
     raise typer.Exit(run_training(options, job))

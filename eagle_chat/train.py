@@ -27,8 +27,10 @@ from eagle_chat.training_plot import write_plot
 if TYPE_CHECKING:
     from engine.training import Speeds
 
+DEFAULT_METHOD = "eagle2"
 DEFAULT_TOKENS = 1_000_000
 DEFAULT_PASSES = 4.0
+DEFAULT_VOCABULARY = 8192
 DRAFT_MODEL = "draft-model"
 REGRESSION = {"eagle2": 5.0}  # the outputs of EAGLE-3 are no features
 STEPS = {"medusa": 4, "hydra": 4, DRAFT_MODEL: 1}  # heads, as deep as their tree; a draft model has one
@@ -37,22 +39,24 @@ WRITTEN = ("config.json", "model.safetensors", "README.md")  # in the end, over 
 
 @dataclass(frozen=True)
 class Job:
-    """What `train` was asked for beside model, dtype and device."""
+    """What `train` was asked for; None where the choice is ours or, in a run that goes on, was made."""
 
     out: Path
-    method: str = "eagle2"
+    method: str | None = None
     minutes: float | None = None
     tokens: int | None = None
     passes: float | None = None
     data: Path | None = None
     corpus: Path | None = None
-    vocabulary: int = 8192
+    vocabulary: int | None = None
     layers: int | None = None
     steps: int | None = None
     regression: float | None = None
-    seed: int = 0
+    seed: int | None = None
     resume: bool = False
     dry_run: bool = False
+    model: str | None = None  # as the next, on the command line alone
+    dtype: str | None = None
 
 
 def train(options: Options, job: Job) -> int:
@@ -95,18 +99,19 @@ def train(options: Options, job: Job) -> int:
 
 
 def _new_plan(options: Options, job: Job, weights_sha256: str) -> Plan:
+    method = job.method or DEFAULT_METHOD
     return Plan(
         model=options.model,
-        method=job.method,
+        method=method,
         weights_sha256=weights_sha256,
         tokens=job.tokens or DEFAULT_TOKENS,
         layers=job.layers or 1,
         corpus=str(lender(job.corpus, weights_sha256, options.model)) if job.corpus else None,
         passes=job.passes or DEFAULT_PASSES,
-        vocabulary=job.vocabulary,
-        steps=job.steps or STEPS.get(job.method, 3),
-        regression=REGRESSION.get(job.method, 0.0) if job.regression is None else job.regression,
-        seed=job.seed,
+        vocabulary=job.vocabulary or DEFAULT_VOCABULARY,
+        steps=job.steps or STEPS.get(method, 3),
+        regression=REGRESSION.get(method, 0.0) if job.regression is None else job.regression,
+        seed=job.seed or 0,
         data=str(job.data.resolve()) if job.data else None,
         dtype=options.dtype.value,
     )
@@ -120,11 +125,17 @@ def _check(job: Job) -> Plan | None:
         raise UsageError("--minutes sizes a new run: make a resumed one longer with --tokens or --passes")
     if job.dry_run and job.resume:
         raise UsageError("--dry-run tells about a run from its start: leave --resume out")
-    _check_kind(job)
+    if job.corpus is not None and (job.data is not None or job.resume):
+        raise UsageError(
+            "--corpus says which conversations a new run has: leave out "
+            + ("--data" if job.data is not None else "--corpus, which a resumed one remembers")
+        )
     if job.data is not None and not job.data.is_file():
         raise UsageError(f"there is no file {job.data}: check the path given with --data")
     if not (there := nearest(job.out)).is_dir():
         raise UsageError(f"{there} is a file: give a folder with --out")
+    if not job.resume:
+        _check_kind(job)
     kept = Plan.read(job.out)
     if job.resume and kept is None:
         raise UsageError(f"there is no run to resume in {job.out}: leave --resume out to start one")
@@ -139,28 +150,48 @@ def _check(job: Job) -> Plan | None:
 
 
 def _check_kind(job: Job) -> None:
-    """Raises UsageError for what a kind of head, or a source of conversations, cannot have."""
-    if job.method == "eagle3" and job.regression:
+    """Raises UsageError for what a kind of head cannot have."""
+    method = job.method or DEFAULT_METHOD
+    if method == "eagle3" and job.regression:
         raise UsageError("the outputs of an EAGLE-3 head are no features: leave --regression out")
-    if job.corpus is not None and (job.data is not None or job.resume):
-        raise UsageError(
-            "--corpus says which conversations a new run has: leave out "
-            + ("--data" if job.data is not None else "--corpus, which a resumed one remembers")
-        )
-    if job.layers is not None and job.method != DRAFT_MODEL and not job.resume:
-        raise UsageError(f"only a draft model has --layers, and {job.method} has its own: leave it out")
-    if job.steps is not None and job.method == DRAFT_MODEL:
+    if job.layers is not None and method != DRAFT_MODEL:
+        raise UsageError(f"only a draft model has --layers, and {method} has its own: leave it out")
+    if job.steps is not None and method == DRAFT_MODEL:
         raise UsageError("a draft model has one step, since it reads tokens alone: leave --steps out")
 
 
 def _extended(plan: Plan, job: Job) -> Plan:
-    """The plan of a run that goes on, longer where --tokens or --passes say so."""
+    """The plan of a run that goes on, longer where --tokens or --passes say so. Raises UsageError.
+
+    Its model may have moved.
+    """
+    _check_the_same(plan, job)
     tokens, passes = job.tokens or plan.tokens, job.passes or plan.passes
     if tokens < plan.tokens:
         raise UsageError(
             f"the run in {job.out} has {plan.tokens:,} tokens already: --tokens cannot make it fewer"
         )
-    return replace(plan, tokens=tokens, passes=passes)
+    return replace(plan, tokens=tokens, passes=passes, model=job.model or plan.model)
+
+
+def _check_the_same(plan: Plan, job: Job) -> None:
+    """Raises UsageError for what a run that goes on could only have had from its start."""
+    wanted = {
+        "--method": (job.method, plan.method),
+        "--data": (str(job.data.resolve()) if job.data else None, plan.data),
+        "--vocab": (job.vocabulary, plan.vocabulary),
+        "--layers": (job.layers, plan.layers),
+        "--steps": (job.steps, plan.steps),
+        "--regression": (job.regression, plan.regression),
+        "--seed": (job.seed, plan.seed),
+        "--dtype": (job.dtype, plan.dtype),
+    }
+    for option, (asked, had) in wanted.items():
+        if asked not in (None, had):
+            began = f"without {option}" if had is None else f"with {option} {had}"
+            raise UsageError(
+                f"the run in {job.out} began {began}: leave {option} out, or choose another folder with --out"
+            )
 
 
 def _within_minutes(plan: Plan, minutes: float | None, speeds: Speeds) -> Plan:

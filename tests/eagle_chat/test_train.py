@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE
+from eagle_chat.errors import EXIT_DONE, EXIT_FAILURE, EXIT_USAGE
 from engine.training import Measured, Trainer, Validated
 from tests.eagle_chat.conftest import assert_refused
 from tests.eagle_chat.tiny_model import byte_level, make_model, write_chat_model, write_model
@@ -119,6 +119,10 @@ def test_options_that_cannot_be(train, tmp_path):
     assert_refused(train("--data", tmp_path / "none.jsonl"), "there is no file", "--data")
     assert_refused(train(out=tmp_path / "file" / "run"), "is a file", "--out")
     assert_refused(train("--method", "eagle3"), "2 are too few", "--method eagle2")
+    for option in ("--minutes", "--passes", "--regression"):
+        ran = train(option, "inf")
+        assert ran.code == EXIT_USAGE
+        assert "inf is not a finite number" in ran.sentence
 
 
 def test_a_folder_with_something_else(train, tmp_path):

@@ -31,8 +31,7 @@ def test_a_run_that_is_there(train, finished, tmp_path, chat_model):
     assert_refused(train("--resume", "--tokens", 9), "cannot make it fewer")
     plan = json.loads((out / "plan.json").read_text())
     other = write_chat_model(tmp_path / "other", seed=2)
-    (out / "plan.json").write_text(json.dumps(plan | {"model": str(other)}))
-    assert_refused(train("--resume"), "has other weights than the run", "start another run")
+    assert_refused(train("--resume", model=other), "has other weights than the run", "start another run")
     whole = json.dumps(plan)
     wrong = [json.dumps(plan | change) for change in ({"tokens": "many"}, {"model": None}, {"what": 1})]
     for damaged in ("", whole[:40], "[]", "7", "[" * 100_000, *wrong):
@@ -42,6 +41,37 @@ def test_a_run_that_is_there(train, finished, tmp_path, chat_model):
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
     assert train("--dry-run").code == EXIT_DONE
     assert {path: path.read_bytes() for path in out.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    ("option", "other", "began"),
+    [
+        ("--method", "medusa", "with --method eagle2"),
+        ("--vocab", 64, "with --vocab 8192"),
+        ("--layers", 2, "with --layers 1"),
+        ("--steps", 2, "with --steps 3"),
+        ("--regression", 0, "with --regression 5.0"),
+        ("--seed", 5, "with --seed 0"),
+        ("--dtype", "bf16", "with --dtype fp32"),
+        ("--data", "own.jsonl", "without --data"),
+    ],
+)
+def test_a_run_cannot_become_another(train, finished, tmp_path, option, other, began):
+    """Catches an option of a resumed run that is passed over: a head that is not the one asked for."""
+    shutil.copytree(finished, tmp_path / "run")
+    if option == "--data":
+        other = write_messages(tmp_path / other, 3)
+    assert_refused(train("--resume", option, other), f"began {began}: leave {option} out", "--out")
+
+
+def test_resumed_with_the_same_options(train, finished, tmp_path, chat_model):
+    """Catches the same command, with --resume added, that is refused; and a target that may not be moved."""
+    out = shutil.copytree(finished, tmp_path / "run")
+    moved = shutil.copytree(chat_model, tmp_path / "moved")
+    options = ("--method", "eagle2", "--vocab", 8192, "--steps", 3, "--regression", 5, "--seed", 0)
+    ran = train("--resume", *options, model=moved)
+    assert ran.code == EXIT_DONE, ran.err
+    assert json.loads((out / "plan.json").read_text())["model"] == str(moved)
 
 
 def test_two_commands_in_one_folder(train, finished, tmp_path):
