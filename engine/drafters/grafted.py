@@ -38,8 +38,10 @@ class Grafted:
         if self._match:
             match, length = self._match
             self.chances.learn(match, tokens[length:])
-        if self._proposed and len(logits) == len(self._proposed[0]):
-            own = self._proposed[1]
+        if self._proposed:
+            grafted, own = self._proposed
+            if len(logits) < len(grafted):  # cut before the forward, maybe to as many nodes as EAGLE-2 had
+                own = 0
             logits, path = logits[:own], [node for node in path if node < own]
         self._match = self._proposed = None
         self.eagle.observe(tokens, features, logits, path)

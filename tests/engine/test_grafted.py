@@ -113,3 +113,13 @@ def test_eagle_learns_from_its_own_nodes_alone() -> None:
     assert learned is not None
     assert expected is not None
     assert learned.log_factor(1, True) == expected.log_factor(1, True) != 0.0
+
+
+def test_a_tree_that_was_cut_to_the_size_of_the_heads_teaches_nothing() -> None:
+    """Nodes taken for others: at the end of a reply the cut may leave just as many as the head had drawn."""
+    drafter = make(None, Calibration(3))
+    tree = tree_of(drafter, TEXT)
+    drafter.observe([*TEXT, 3], torch.zeros(len(TEXT), 1), torch.empty(7, 1), [0])
+    assert len(tree) > 7
+    assert drafter.eagle.calibration is not None
+    assert [drafter.eagle.calibration.log_factor(depth, True) for depth in (1, 2, 3)] == [0.0] * 3
