@@ -71,12 +71,12 @@ class Bench:
 
 
 def make_benches(
-    tmp_path_factory: pytest.TempPathFactory, make: Callable[[PreTrainedModel], Target]
+    tmp_path_factory: pytest.TempPathFactory, make: Callable[[PreTrainedModel], Target], context: int = 2048
 ) -> dict[str, Bench]:
     """By model name; each model gets a head of another published layout."""
     made = {}
     for name, layout in zip(FAMILIES, cycle(HEADS)):
-        model = make_model(name)
+        model = make_model(name, context=context)
         target = make(model)
         folder = write_layout(tmp_path_factory.mktemp("heads") / layout, layout, model)
         heads = [load_eagle_head(folder, target, name) for _ in range(2)]  # a cache may be shared
