@@ -25,9 +25,10 @@ from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
 from eagle_chat.widgets.live_tree import LiveTree
+from eagle_chat.widgets.messages import AssistantMessage
 from eagle_chat.widgets.prompt import PromptBar
 from eagle_chat.widgets.token_view import TokenView
-from eagle_chat.widgets.transcript import AssistantMessage, Transcript
+from eagle_chat.widgets.transcript import Transcript
 
 SMALLEST = (60, 16)
 # a screen has exactly one class of each list
