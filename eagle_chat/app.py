@@ -12,7 +12,7 @@ from textual.screen import Screen
 import eagle_chat.chat_commands  # noqa: F401 - registers them
 from eagle_chat.asking_again import AskingAgain
 from eagle_chat.choices import Choices
-from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest
+from eagle_chat.commands import COMMANDS, execute, suggest
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
 from eagle_chat.documents import Turn
@@ -31,6 +31,7 @@ from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
+from eagle_chat.sending import Sending
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.live_tree import LiveTree
 from eagle_chat.widgets.prompt import Prompt
@@ -85,11 +86,11 @@ class EagleChatApp(ExportingApp):
         self.pausing = Pausing(self.worker, budget)
         self.feed: EngineFeed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
         self.editing: Editing = Editing(self)
+        self.sending: Sending = Sending(self)
         self.chat.prompt_bar.suggestions.source = partial(suggest, self)
         self.replacement = replacement
         self.failure: str | None = None  # why there is no session
         self._leaving = False
-        self._queued: str | None = None
         self._interrupted = -QUIT_TWICE
 
     def get_default_screen(self) -> Screen[None]:
@@ -151,27 +152,7 @@ class EagleChatApp(ExportingApp):
 
     def on_prompt_sent(self, message: Prompt.Sent) -> None:
         """Ask; while that cannot be, keep one prompt for later."""
-        bar = self.chat.prompt_bar
-        if not message.text.strip():
-            bar.hint("Nothing to send yet: write something first.")
-        elif parse(message.text):
-            bar.prompt.taken(message.text)
-            if not self.action_command(message.text):
-                bar.prompt.put(message.text)
-        elif self.editing.active and (self.busy or self.feed.info is None):
-            bar.hint("Wait for the reply, or stop it with esc, then send the changed message.")
-        elif self._queued is not None:
-            bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
-        elif self.busy or self.feed.info is None:
-            bar.prompt.taken(message.text)
-            self._queued = message.text
-            waits = " (p lets the engine go on)" if self.pausing.wanted else ""
-            bar.hint(f"sent next{waits}: {message.text.strip().partition(chr(10))[0]}", stays=True)
-        else:
-            bar.prompt.taken(message.text)
-            if self.editing.active:
-                self.editing.cut()
-            self._ask(message.text)
+        self.sending.send(message.text)
 
     def on_prompt_edit_left(self) -> None:
         """The message of the past stays as it is."""
@@ -193,7 +174,7 @@ class EagleChatApp(ExportingApp):
         self.worker.stop()
         self.pausing.end()
         self.chat.status.state("stopping…")
-        self._take_back_queued()
+        self.sending.take_back()
 
     def action_pause_engine(self) -> None:
         """The engine waits between two rounds; or goes on, and the view with it."""
@@ -294,18 +275,6 @@ class EagleChatApp(ExportingApp):
             "compare", "conversations", "new_chat", "regenerate",
         )  # fmt: skip
 
-    def _ask(self, text: str) -> None:
-        prompt = prompt_text(text)
-        self.feed.conversation.sent(prompt)
-        self.chat.sent(prompt)
-        self.chat.busy = True
-        self.worker.ask(prompt)
-
-    def _take_back_queued(self) -> None:
-        if self._queued is not None:
-            self.chat.prompt_bar.give_back(self._queued)
-            self._queued = None
-
     def _tick(self) -> None:
         inbox = self.worker.inbox
         while inbox and self.is_running and not self._leaving:
@@ -321,7 +290,4 @@ class EagleChatApp(ExportingApp):
         """Nothing runs any more: send what waited."""
         self.pausing.end()
         self.chat.busy = False
-        if self._queued is not None:
-            prompt, self._queued = self._queued, None
-            self.chat.prompt_bar.hint("")
-            self._ask(prompt)
+        self.sending.send_next()
