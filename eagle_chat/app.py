@@ -18,7 +18,7 @@ from eagle_chat.conversations import SavedConversation
 from eagle_chat.documents import Turn
 from eagle_chat.editing import Editing
 from eagle_chat.engine_feed import EngineFeed
-from eagle_chat.errors import UsageError
+from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Failed
 from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
@@ -27,6 +27,7 @@ from eagle_chat.palette_commands import palette_commands
 from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
 from eagle_chat.saved_chats import SavedChats
+from eagle_chat.saving import packed_trace
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.conversations import ConversationsScreen
@@ -142,6 +143,10 @@ class EagleChatApp(ExportingApp):
         else:
             self.notify(text, markup=False)
 
+    def documents(self) -> dict[str, Callable[[], bytes]]:
+        """The last reply's trace as well."""
+        return {**super().documents(), **packed_trace(self.reply)}
+
     def written(self) -> tuple[str, Sequence[Turn]]:
         """The conversation so far."""
         feed = self.feed
@@ -162,7 +167,7 @@ class EagleChatApp(ExportingApp):
         """Run a slash command; whether that could be."""
         try:
             execute(self, text)
-        except UsageError as error:
+        except EagleChatError as error:
             self.say(str(error))
             return False
         return True

@@ -160,7 +160,7 @@ class EngineFeed:
             self._show_settings(event.choices.seed)
 
     def _started(self, event: Started) -> None:
-        self._running = Reply(event)
+        self._running = Reply(event, self.info)
         self._budget.start()
         if event.again:
             if self.comparison is not None:

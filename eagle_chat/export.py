@@ -32,7 +32,7 @@ class Job:
 
 def export(job: Job) -> int:
     """Write the file; the exit code. Raises UsageError or EagleChatError with one sentence."""
-    suffix = _suffix(job.to)
+    suffix = ending(job.to)
     make = _MAKERS.get(suffix)
     if make is None:
         known = ", ".join(_MAKERS)
@@ -66,7 +66,8 @@ def turn_of(trace: Trace) -> Turn:
     return Turn(trace.header["prompt"], trace.rounds, replay.frame(replay.rounds).text, replay.last_line())
 
 
-def _suffix(path: Path) -> str:
+def ending(path: Path) -> str:
+    """Of a file's name; that of a packed trace has two parts."""
     whole = "".join(path.suffixes[-2:]).lower()
     return whole if whole == PACKED else path.suffix.lower()
 

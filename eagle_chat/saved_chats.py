@@ -42,12 +42,12 @@ class SavedChats:
         """The conversation on screen; the recorder learns of it when the model is loaded."""
         return self._recorder.conversation if self._app.feed.info else self._resumed
 
-    def open_list(self) -> None:
-        """All of them, on a screen of their own."""
+    def open_list(self, words: str = "") -> None:
+        """All of them, or those with these words, on a screen of their own."""
         if self._app.busy:
             self._app.say("Wait for the reply, or stop it with esc, then open another conversation.")
             return
-        self._app.push_screen(ConversationsScreen(self._recorder.library, self.current), self._chosen)
+        self._app.push_screen(ConversationsScreen(self._recorder.library, self.current, words), self._chosen)
 
     def resume(self, conversation: SavedConversation) -> None:
         """Show it, and have the session go on with it."""

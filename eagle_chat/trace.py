@@ -16,6 +16,7 @@ prefill). Version 1 had no markers; it is read as well.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import platform
 import zlib
@@ -100,6 +101,15 @@ class TraceWriter:
                 f"the trace {self._file.name} cannot be written ({error.strerror}): free some space, or "
                 "leave --trace out"
             ) from None
+
+
+def trace_bytes(info: SessionInfo, events: Iterable[Event]) -> bytes:
+    """The trace of a reply that is over, from its events."""
+    file = io.StringIO()
+    writer = TraceWriter(file, info)
+    for event in events:
+        writer.write(event)
+    return file.getvalue().encode()
 
 
 @contextmanager
