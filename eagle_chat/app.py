@@ -11,8 +11,9 @@ from textual.screen import Screen
 
 import eagle_chat.chat_commands  # noqa: F401 - registers them
 from eagle_chat.asking_again import AskingAgain
+from eagle_chat.chat_help import chat_help
 from eagle_chat.choices import Choices
-from eagle_chat.commands import COMMANDS, execute, suggest
+from eagle_chat.commands import execute, suggest
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
 from eagle_chat.documents import Turn
@@ -30,21 +31,16 @@ from eagle_chat.saved_chats import SavedChats
 from eagle_chat.saving import packed_trace
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
-from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
 from eagle_chat.sending import Sending
-from eagle_chat.widgets.draft_tree import DraftTreeView
-from eagle_chat.widgets.live_tree import LiveTree
+from eagle_chat.widgets.live_tree import NOTHING_THAT_WAY, LiveTree
 from eagle_chat.widgets.prompt import Prompt
-from eagle_chat.widgets.token_view import TokenView
-from eagle_chat.widgets.transcript import Transcript
 from eagle_chat.worker import Replacement, SessionFactory, Worker
 
 ReplacementFactory = Callable[[str, Choices], Replacement]
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
-OUTSIDE = [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS, *ExportingApp.BINDINGS]
 
 
 class EagleChatApp(ExportingApp):
@@ -177,19 +173,21 @@ class EagleChatApp(ExportingApp):
         if not self.busy:
             return
         self.worker.stop()
-        self.pausing.end()
+        self._go_on()
         self.chat.status.state("stopping…")
         self.sending.take_back()
 
     def action_pause_engine(self) -> None:
         """The engine waits between two rounds; or goes on, and the view with it."""
         self.pausing.toggle()
+        self.chat.paused = self.pausing.wanted
         if not self.pausing.wanted:
             self.chat.tree_view.let_go()
         self.feed.look_again()
 
     def on_live_tree_moved(self) -> None:
-        """What is beside the tree may have waited for it."""
+        """What is beside the tree may have waited for it, and there was a way after all."""
+        self.chat.prompt_bar.forget(NOTHING_THAT_WAY)
         self.feed.look_again()
 
     def on_live_tree_round_wanted(self) -> None:
@@ -239,17 +237,7 @@ class EagleChatApp(ExportingApp):
     def action_help(self) -> None:
         """Keys and definitions."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(
-                HelpScreen(
-                    ("Writing", Prompt.BINDINGS),
-                    ("Everywhere", EagleChatApp.BINDINGS),
-                    ("Conversations", ConversationsScreen.BINDINGS),
-                    ("In the conversation", Transcript.BINDINGS),
-                    ("Outside the prompt", OUTSIDE),
-                    ("In a reply shown token by token (h)", TokenView.BINDINGS),
-                    commands=[(command.usage, command.meaning) for command in COMMANDS.values()],
-                )
-            )
+            self.push_screen(chat_help(self.BINDINGS))
 
     def action_interrupt(self) -> None:
         """ctrl+c stops what runs; twice with nothing running, it quits."""
@@ -293,6 +281,10 @@ class EagleChatApp(ExportingApp):
 
     def _reply_over(self) -> None:
         """Nothing runs any more: send what waited."""
-        self.pausing.end()
+        self._go_on()
         self.chat.busy = False
         self.sending.send_next()
+
+    def _go_on(self) -> None:
+        self.pausing.end()
+        self.chat.paused = False

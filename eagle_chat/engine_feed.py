@@ -22,11 +22,12 @@ from eagle_chat.events import (
     SessionInfo,
     Started,
 )
+from eagle_chat.figures import Figures
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.pausing import Pausing
 from eagle_chat.process_memory import resident_bytes
 from eagle_chat.reply import Reply
-from eagle_chat.screens.chat import ChatScreen, Figures
+from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 
 

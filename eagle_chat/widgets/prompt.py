@@ -206,12 +206,13 @@ class PromptBar(Vertical):
             self._standing = text
         self._show(text)
         if text and not stays:
-            self.set_timer(HINT_SECONDS, lambda: self._forget(text))
+            self.set_timer(HINT_SECONDS, lambda: self.forget(text))
+
+    def forget(self, text: str) -> None:
+        """Take a sentence away where it still stands."""
+        if self._hint == text:
+            self._show(self._standing)
 
     def _show(self, text: str) -> None:
         self._hint = text
         self.border_title = Content(f" {text} " if text else "")
-
-    def _forget(self, text: str) -> None:
-        if self._hint == text:
-            self._show(self._standing)
