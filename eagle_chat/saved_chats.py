@@ -10,6 +10,7 @@ from eagle_chat.conversations import SavedConversation, SavedTurn
 from eagle_chat.events import Finished, Started
 from eagle_chat.reply import Reply
 from eagle_chat.screens.conversations import ConversationsScreen
+from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER
 
 if TYPE_CHECKING:
     from eagle_chat.app import EagleChatApp
@@ -22,7 +23,8 @@ class SavedReply(Reply):
         super().__init__(Started(turn.prompt, turn.method, turn.seed))
         self.add(Finished(turn.reply, turn.end or {}))
         self.problem = CUT_OFF if turn.cut_off else turn.problem
-        self._numbers = numbers(turn) if turn.end else ""
+        said_before = f" · {HOW_IT_ENDED[STOPPED_BY_USER]}"
+        self._numbers = numbers(turn).removesuffix(said_before) if turn.end else ""
 
     def footer(self) -> str:
         """The line that stood under it."""
