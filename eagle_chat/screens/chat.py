@@ -34,7 +34,7 @@ SMALLEST = (60, 16)
 WIDTHS = [(0, "-tiny"), (SMALLEST[0], "-narrow"), (100, "-medium"), (160, "-wide"), (200, "-very-wide")]
 HEIGHTS = [(0, "-flat"), (SMALLEST[1], "-low"), (24, "-normal"), (32, "-high")]
 WHILE_BUSY = ("freeze", "app.pause_engine")
-NOTHING_RUNS = "The reply is over: ← and → go through its rounds, . and , through a round's phases."
+NOTHING_RUNS = "The reply is over: ← → go through its rounds, . and , through their phases."
 SMALL_TREE = 12  # nodes
 WELCOME = (
     "Ask something below. The draft tree and the speed of every round appear beside the text.\n"
