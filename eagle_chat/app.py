@@ -27,8 +27,8 @@ from eagle_chat.look import Look
 from eagle_chat.palette_commands import palette_commands
 from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
+from eagle_chat.reply_traces import packed_trace
 from eagle_chat.saved_chats import SavedChats
-from eagle_chat.saving import packed_trace
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 from eagle_chat.screens.help import HelpScreen

@@ -9,11 +9,11 @@ from eagle_chat.catalogue import catalogue
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
-from eagle_chat.export import ending
-from eagle_chat.saving import TRACES, save
+from eagle_chat.saving import save
 from eagle_chat.screens.methods import MethodsScreen
 from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
+from eagle_chat.trace import PACKED, PLAIN, ending
 
 if TYPE_CHECKING:
     from eagle_chat.app import EagleChatApp
@@ -72,7 +72,7 @@ def _methods(app: EagleChatApp, _: str) -> None:
 
 
 def _load(app: EagleChatApp, words: str) -> None:
-    if ending(Path(words)) in TRACES:
+    if ending(Path(words)) in (PLAIN, PACKED):
         raise UsageError(f"A trace is shown outside of the chat: eagle-chat replay {words}")
     app.saved.open_list(words)
 

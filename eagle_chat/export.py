@@ -14,7 +14,7 @@ from eagle_chat.layout.picture import View
 from eagle_chat.pictures import colours, most_telling, png, tree_rows, tree_svg
 from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import Replay
-from eagle_chat.trace import GZIP, Trace
+from eagle_chat.trace import GZIP, PACKED, PLAIN, Trace, ending
 from eagle_chat.visible import visible
 
 
@@ -66,12 +66,6 @@ def turn_of(trace: Trace) -> Turn:
     return Turn(trace.header["prompt"], trace.rounds, replay.frame(replay.rounds).text, replay.last_line())
 
 
-def ending(path: Path) -> str:
-    """Of a file's name; that of a packed trace has two parts."""
-    whole = "".join(path.suffixes[-2:]).lower()
-    return whole if whole == PACKED else path.suffix.lower()
-
-
 def _round(trace: Trace, job: Job) -> int:
     if job.round is None:
         return most_telling(trace.rounds)
@@ -117,13 +111,12 @@ def _what(trace: Trace, job: Job, suffix: str) -> str:
     return f"{len(trace.rounds) - 1} rounds"
 
 
-PACKED = ".jsonl.gz"
 PICTURES = (".svg", ".png")
 _MAKERS: dict[str, Callable[[Trace, Job], bytes]] = {
     ".svg": _svg,
     ".png": _png,
     ".html": _html,
     ".md": _markdown,
-    ".jsonl": _jsonl,
+    PLAIN: _jsonl,
     PACKED: _packed,
 }

@@ -35,6 +35,7 @@ from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 FORMAT = "eagle-chat-trace"
 VERSION = 2
 READABLE = (1, VERSION)
+PLAIN, PACKED = ".jsonl", ".jsonl.gz"  # endings of their files
 GZIP = b"\x1f\x8b"  # how such a file begins; traces are read compressed as well
 
 
@@ -101,6 +102,12 @@ class TraceWriter:
                 f"the trace {self._file.name} cannot be written ({error.strerror}): free some space, or "
                 "leave --trace out"
             ) from None
+
+
+def ending(path: Path) -> str:
+    """Of a file's name; that of a packed trace has two parts."""
+    whole = "".join(path.suffixes[-2:]).lower()
+    return whole if whole == PACKED else path.suffix.lower()
 
 
 def trace_bytes(info: SessionInfo, events: Iterable[Event]) -> bytes:

@@ -17,8 +17,8 @@ from eagle_chat.bench_machine import hardware
 from eagle_chat.comparison import Verdict, judge
 from eagle_chat.events import SessionInfo
 from eagle_chat.reply import Reply
+from eagle_chat.reply_traces import packed_trace
 from eagle_chat.result_card import method_name, result_card
-from eagle_chat.saving import packed_trace
 from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
 from eagle_chat.widgets.compare import RunColumn
