@@ -57,10 +57,10 @@ def test_a_reply_is_saved_for_a_replay(piped: Callable[..., Ran], tmp_path: Path
     file = tmp_path / "sky.jsonl.gz"
     ran = piped(FakeSession(), f"/save {file}", "sky", "/save sky.md", f"/save {file}", f"/save {file}")
     said = [line for line in ran.err.split("you> ") if line]
-    assert "There is no reply with rounds" in said[0]
-    assert "ends in .jsonl or .jsonl.gz" in said[2]
-    assert f"eagle-chat replay {file}" in said[3]
-    assert "is there already" in said[4]
+    assert "There is no reply with rounds" in said[1]
+    assert "ends in .jsonl or .jsonl.gz" in said[3]
+    assert f"eagle-chat replay {file}" in said[4]
+    assert "is there already" in said[5]
     trace = load_recording(file)
     assert (trace.header["prompt"], trace.summary["text"]) == ("sky", SKY)
 
@@ -198,6 +198,7 @@ def test_a_signal_that_does_not_wake_the_waiting(tmp_path: Path) -> None:
     """
     program = f"""
 import signal, threading, time
+import eagle_chat.plain, tests.eagle_chat.fake_session  # a signal that comes while they load is not heard
 def strike():
     for _ in range(2):
         time.sleep(0.3)  # too early would only prove less
