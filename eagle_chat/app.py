@@ -11,14 +11,15 @@ from textual.screen import Screen
 
 import eagle_chat.chat_commands  # noqa: F401 - registers them
 from eagle_chat.asking_again import AskingAgain
+from eagle_chat.chat_help import chat_help
 from eagle_chat.choices import Choices
-from eagle_chat.commands import COMMANDS, execute, parse, prompt_text, suggest
+from eagle_chat.commands import execute, suggest
 from eagle_chat.conversation_recorder import Recorder
 from eagle_chat.conversations import SavedConversation
 from eagle_chat.documents import Turn
 from eagle_chat.editing import Editing
 from eagle_chat.engine_feed import EngineFeed
-from eagle_chat.errors import UsageError
+from eagle_chat.errors import EagleChatError, UsageError
 from eagle_chat.events import Failed
 from eagle_chat.exporting_app import ExportingApp
 from eagle_chat.frame_budget import FrameBudget
@@ -26,23 +27,20 @@ from eagle_chat.look import Look
 from eagle_chat.palette_commands import palette_commands
 from eagle_chat.pausing import Pausing
 from eagle_chat.reply import Reply
+from eagle_chat.reply_traces import packed_trace
 from eagle_chat.saved_chats import SavedChats
 from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
-from eagle_chat.screens.conversations import ConversationsScreen
 from eagle_chat.screens.help import HelpScreen
-from eagle_chat.widgets.draft_tree import DraftTreeView
-from eagle_chat.widgets.live_tree import LiveTree
+from eagle_chat.sending import Sending
+from eagle_chat.widgets.live_tree import NOTHING_THAT_WAY, LiveTree
 from eagle_chat.widgets.prompt import Prompt
-from eagle_chat.widgets.token_view import TokenView
-from eagle_chat.widgets.transcript import Transcript
 from eagle_chat.worker import Replacement, SessionFactory, Worker
 
 ReplacementFactory = Callable[[str, Choices], Replacement]
 
 TICK = 0.1  # seconds between looks at the inbox
 QUIT_TWICE = 2.0  # seconds in which a second ctrl+c quits
-OUTSIDE = [*ChatScreen.BINDINGS, *LiveTree.BINDINGS, *DraftTreeView.BINDINGS, *ExportingApp.BINDINGS]
 
 
 class EagleChatApp(ExportingApp):
@@ -85,11 +83,11 @@ class EagleChatApp(ExportingApp):
         self.pausing = Pausing(self.worker, budget)
         self.feed: EngineFeed = EngineFeed(self.chat, budget, self.pausing, self._reply_over)
         self.editing: Editing = Editing(self)
+        self.sending: Sending = Sending(self)
         self.chat.prompt_bar.suggestions.source = partial(suggest, self)
         self.replacement = replacement
         self.failure: str | None = None  # why there is no session
         self._leaving = False
-        self._queued: str | None = None
         self._interrupted = -QUIT_TWICE
 
     def get_default_screen(self) -> Screen[None]:
@@ -141,6 +139,10 @@ class EagleChatApp(ExportingApp):
         else:
             self.notify(text, markup=False)
 
+    def documents(self) -> dict[str, Callable[[], bytes]]:
+        """The last reply's trace as well."""
+        return {**super().documents(), **packed_trace(self.reply)}
+
     def written(self) -> tuple[str, Sequence[Turn]]:
         """The conversation so far."""
         feed = self.feed
@@ -151,27 +153,7 @@ class EagleChatApp(ExportingApp):
 
     def on_prompt_sent(self, message: Prompt.Sent) -> None:
         """Ask; while that cannot be, keep one prompt for later."""
-        bar = self.chat.prompt_bar
-        if not message.text.strip():
-            bar.hint("Nothing to send yet: write something first.")
-        elif parse(message.text):
-            bar.prompt.taken(message.text)
-            if not self.action_command(message.text):
-                bar.prompt.put(message.text)
-        elif self.editing.active and (self.busy or self.feed.info is None):
-            bar.hint("Wait for the reply, or stop it with esc, then send the changed message.")
-        elif self._queued is not None:
-            bar.hint("One prompt already waits; esc stops the reply and gives that prompt back.")
-        elif self.busy or self.feed.info is None:
-            bar.prompt.taken(message.text)
-            self._queued = message.text
-            waits = " (p lets the engine go on)" if self.pausing.wanted else ""
-            bar.hint(f"sent next{waits}: {message.text.strip().partition(chr(10))[0]}", stays=True)
-        else:
-            bar.prompt.taken(message.text)
-            if self.editing.active:
-                self.editing.cut()
-            self._ask(message.text)
+        self.sending.send(message.text)
 
     def on_prompt_edit_left(self) -> None:
         """The message of the past stays as it is."""
@@ -181,7 +163,7 @@ class EagleChatApp(ExportingApp):
         """Run a slash command; whether that could be."""
         try:
             execute(self, text)
-        except UsageError as error:
+        except EagleChatError as error:
             self.say(str(error))
             return False
         return True
@@ -191,19 +173,21 @@ class EagleChatApp(ExportingApp):
         if not self.busy:
             return
         self.worker.stop()
-        self.pausing.end()
+        self._go_on()
         self.chat.status.state("stopping…")
-        self._take_back_queued()
+        self.sending.take_back()
 
     def action_pause_engine(self) -> None:
         """The engine waits between two rounds; or goes on, and the view with it."""
         self.pausing.toggle()
+        self.chat.paused = self.pausing.wanted
         if not self.pausing.wanted:
             self.chat.tree_view.let_go()
         self.feed.look_again()
 
     def on_live_tree_moved(self) -> None:
-        """What is beside the tree may have waited for it."""
+        """What is beside the tree may have waited for it, and there was a way after all."""
+        self.chat.prompt_bar.forget(NOTHING_THAT_WAY)
         self.feed.look_again()
 
     def on_live_tree_round_wanted(self) -> None:
@@ -253,17 +237,7 @@ class EagleChatApp(ExportingApp):
     def action_help(self) -> None:
         """Keys and definitions."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(
-                HelpScreen(
-                    ("Writing", Prompt.BINDINGS),
-                    ("Everywhere", EagleChatApp.BINDINGS),
-                    ("Conversations", ConversationsScreen.BINDINGS),
-                    ("In the conversation", Transcript.BINDINGS),
-                    ("Outside the prompt", OUTSIDE),
-                    ("In a reply shown token by token (h)", TokenView.BINDINGS),
-                    commands=[(command.usage, command.meaning) for command in COMMANDS.values()],
-                )
-            )
+            self.push_screen(chat_help(self.BINDINGS))
 
     def action_interrupt(self) -> None:
         """ctrl+c stops what runs; twice with nothing running, it quits."""
@@ -294,18 +268,6 @@ class EagleChatApp(ExportingApp):
             "compare", "conversations", "new_chat", "regenerate",
         )  # fmt: skip
 
-    def _ask(self, text: str) -> None:
-        prompt = prompt_text(text)
-        self.feed.conversation.sent(prompt)
-        self.chat.sent(prompt)
-        self.chat.busy = True
-        self.worker.ask(prompt)
-
-    def _take_back_queued(self) -> None:
-        if self._queued is not None:
-            self.chat.prompt_bar.give_back(self._queued)
-            self._queued = None
-
     def _tick(self) -> None:
         inbox = self.worker.inbox
         while inbox and self.is_running and not self._leaving:
@@ -319,9 +281,10 @@ class EagleChatApp(ExportingApp):
 
     def _reply_over(self) -> None:
         """Nothing runs any more: send what waited."""
-        self.pausing.end()
+        self._go_on()
         self.chat.busy = False
-        if self._queued is not None:
-            prompt, self._queued = self._queued, None
-            self.chat.prompt_bar.hint("")
-            self._ask(prompt)
+        self.sending.send_next()
+
+    def _go_on(self) -> None:
+        self.pausing.end()
+        self.chat.paused = False

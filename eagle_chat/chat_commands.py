@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eagle_chat.catalogue import catalogue
 from eagle_chat.code_blocks import code_blocks
 from eagle_chat.commands import Command, register
 from eagle_chat.errors import UsageError
+from eagle_chat.saving import save
 from eagle_chat.screens.methods import MethodsScreen
 from eagle_chat.screens.parameters import ParametersScreen
 from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
+from eagle_chat.trace import PACKED, PLAIN, ending
 
 if TYPE_CHECKING:
     from eagle_chat.app import EagleChatApp
@@ -68,6 +71,12 @@ def _methods(app: EagleChatApp, _: str) -> None:
     app.push_screen(MethodsScreen(app.chosen().method, app.methods), take)
 
 
+def _load(app: EagleChatApp, words: str) -> None:
+    if ending(Path(words)) in (PLAIN, PACKED):
+        raise UsageError(f"A trace is shown outside of the chat: eagle-chat replay {words}")
+    app.saved.open_list(words)
+
+
 register(
     *DECODING,
     Command("methods", "", "what can draft, with a card for each, to choose from", _methods),
@@ -79,5 +88,8 @@ register(
     Command("versions", "", "the conversation as it was before an edit; again for the others",
             lambda app, _: app.editing.next_version()),
     Command("copy", "[code [N]]", "the last reply, or a code block of it", _copy, lambda app: ("code",)),
+    Command("save", "[FILE]", "the last reply as a trace; the chat (.md, .html) or the tree (.svg, .png)",
+            save),
+    Command("load", "[WORDS]", "a saved conversation to go on with, searched by these words", _load),
     *COMING_AND_GOING,
 )  # fmt: skip

@@ -22,11 +22,12 @@ from eagle_chat.events import (
     SessionInfo,
     Started,
 )
+from eagle_chat.figures import Figures
 from eagle_chat.frame_budget import FrameBudget
 from eagle_chat.pausing import Pausing
 from eagle_chat.process_memory import resident_bytes
 from eagle_chat.reply import Reply
-from eagle_chat.screens.chat import ChatScreen, Figures
+from eagle_chat.screens.chat import ChatScreen
 from eagle_chat.screens.compare import CompareScreen
 
 
@@ -160,7 +161,7 @@ class EngineFeed:
             self._show_settings(event.choices.seed)
 
     def _started(self, event: Started) -> None:
-        self._running = Reply(event)
+        self._running = Reply(event, self.info)
         self._budget.start()
         if event.again:
             if self.comparison is not None:

@@ -14,7 +14,7 @@ from eagle_chat.layout.picture import View
 from eagle_chat.pictures import colours, most_telling, png, tree_rows, tree_svg
 from eagle_chat.recorded import load_recording
 from eagle_chat.replaying import Replay
-from eagle_chat.trace import GZIP, Trace
+from eagle_chat.trace import GZIP, PACKED, PLAIN, Trace, ending
 from eagle_chat.visible import visible
 
 
@@ -32,7 +32,7 @@ class Job:
 
 def export(job: Job) -> int:
     """Write the file; the exit code. Raises UsageError or EagleChatError with one sentence."""
-    suffix = _suffix(job.to)
+    suffix = ending(job.to)
     make = _MAKERS.get(suffix)
     if make is None:
         known = ", ".join(_MAKERS)
@@ -64,11 +64,6 @@ def turn_of(trace: Trace) -> Turn:
     """What was asked and replied."""
     replay = Replay(trace)
     return Turn(trace.header["prompt"], trace.rounds, replay.frame(replay.rounds).text, replay.last_line())
-
-
-def _suffix(path: Path) -> str:
-    whole = "".join(path.suffixes[-2:]).lower()
-    return whole if whole == PACKED else path.suffix.lower()
 
 
 def _round(trace: Trace, job: Job) -> int:
@@ -116,13 +111,12 @@ def _what(trace: Trace, job: Job, suffix: str) -> str:
     return f"{len(trace.rounds) - 1} rounds"
 
 
-PACKED = ".jsonl.gz"
 PICTURES = (".svg", ".png")
 _MAKERS: dict[str, Callable[[Trace, Job], bytes]] = {
     ".svg": _svg,
     ".png": _png,
     ".html": _html,
     ".md": _markdown,
-    ".jsonl": _jsonl,
+    PLAIN: _jsonl,
     PACKED: _packed,
 }

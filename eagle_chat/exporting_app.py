@@ -30,7 +30,8 @@ class ExportingApp(ThemedApp):
                 tooltip="SVG, and PNG where that can be made"),
         Binding("S", "export_tree", "save a picture of the tree alone", id="export.tree", show=False),
         Binding("x", "export_text", "save the text as Markdown, and as a page with all trees",
-                id="export.text", show=False),
+                id="export.text", show=False,
+                tooltip="in a chat also the last reply as a trace, for `eagle-chat replay`"),
     ]  # fmt: skip
 
     def written(self) -> tuple[str, Sequence[Turn]]:
@@ -54,25 +55,35 @@ class ExportingApp(ThemedApp):
 
     def action_export_tree(self) -> None:
         """The tree that has the keys, or the first one there is; nothing is folded."""
+        svg = self.tree_picture()
+        if svg is None:
+            self.say("There is no tree to save here.")
+        else:
+            self._save_picture("tree", svg)
+
+    def tree_picture(self) -> str | None:
+        """The tree as SVG; None where none is shown."""
         shown = [tree for tree in self.screen.query(DraftTreeView) if tree.record is not None]
         tree = next((tree for tree in shown if tree.has_focus), shown[0] if shown else None)
         if tree is None or tree.record is None:
-            self.say("There is no tree to save here.")
-            return
+            return None
         rows = tree_rows(tree.record, max(NARROWEST, tree.size.width), tree.shown_view, tree.node)
-        self._save_picture("tree", tree_svg(rows, self._colours(), f"round {tree.record.index}"))
+        return tree_svg(rows, self._colours(), f"round {tree.record.index}")
 
     def action_export_text(self) -> None:
         """The conversation, or what is replayed."""
-        model, turns = self.written()
-        if not turns:
+        if not self.written()[1]:
             self.say("There is no reply to save yet.")
             return
-        pages = {
+        self.keep("text", self.documents())
+
+    def documents(self) -> dict[str, Callable[[], bytes]]:
+        """What was written, by the endings of the files that can hold it."""
+        model, turns = self.written()
+        return {
             ".md": lambda: encoded(markdown(turns, model)),
             ".html": lambda: encoded(html(turns, model, self._colours())),
         }
-        self._save("text", pages)
 
     def _colours(self) -> Colours:
         """Those of the theme where it is ours."""
@@ -82,10 +93,10 @@ class ExportingApp(ThemedApp):
             return colours("eagle-dark" if self.current_theme.dark else "eagle-light")
 
     def _save_picture(self, what: str, svg: str) -> None:
-        self._save(what, {".svg": lambda: encoded(svg), ".png": lambda: png(svg)})
+        self.keep(what, {".svg": lambda: encoded(svg), ".png": lambda: png(svg)})
 
-    def _save(self, what: str, contents: dict[str, Callable[[], bytes]]) -> None:
-        """Write what can be made, and say where it is and what is missing."""
+    def keep(self, what: str, contents: dict[str, Callable[[], bytes]]) -> None:
+        """Write what can be made, by the endings of the files; say where it is and what is missing."""
         try:
             path = _free_name(what, contents)
         except OSError as error:
@@ -94,13 +105,13 @@ class ExportingApp(ThemedApp):
         saved, missing = [], []
         for suffix, make in contents.items():
             try:
-                path.with_suffix(suffix).write_bytes(make())
+                path.with_name(f"{path.name}{suffix}").write_bytes(make())
                 saved.append(suffix)
             except EagleChatError as error:
                 missing.append(str(error))
             except OSError as error:
                 missing.append(f"{suffix} cannot be written ({error.strerror})")
-        where = f"Saved {path.name}{' and '.join(saved)} in {path.parent}." if saved else "Nothing was saved:"
+        where = f"Saved {path.name}{', '.join(saved)} in {path.parent}." if saved else "Nothing was saved:"
         self.say(" ".join([where, *missing]))
 
 

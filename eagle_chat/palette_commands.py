@@ -19,6 +19,7 @@ def palette_commands(app: EagleChatApp) -> Iterable[SystemCommand]:
     yield SystemCommand("Compare with plain decoding", "The last prompt, side by side", app.action_compare)
     yield SystemCommand("Regenerate (new seed)", "Replace the last reply", app.action_regenerate)
     yield SystemCommand("Copy the last reply", "As Markdown", command("/copy"))
+    yield SystemCommand("Save a trace", "The last reply, for `eagle-chat replay`", command("/save"))
     yield SystemCommand("Methods", "What can draft, with a card for each", command("/methods"))
     yield SystemCommand("Parameters", "Temperature, seed, method and the rest", command("/params"))
     yield SystemCommand("Conversations", "Search and resume", app.action_conversations)

@@ -10,6 +10,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from eagle_chat.choices import Choices
@@ -30,9 +31,11 @@ from eagle_chat.events import (
 from eagle_chat.layout.outline import outline
 from eagle_chat.options import Options, is_utf8
 from eagle_chat.reply import Reply
+from eagle_chat.reply_traces import traces, write_new
 from eagle_chat.shared_commands import AGAIN, COMING_AND_GOING, DECODING
 from eagle_chat.streams import check_output, interruptible, typed_line, write
 from eagle_chat.terminal import is_terminal, log_path, logging_to
+from eagle_chat.trace import ending
 from eagle_chat.visible import visible
 from eagle_chat.word_wrap import WordWrap, wrapped
 from eagle_chat.worker import Session, sentence_about
@@ -169,7 +172,7 @@ class PlainChat:
         for event in events:
             match event:
                 case Started():
-                    self.reply = Reply(event)
+                    self.reply = Reply(event, self.session.info)
                 case Prefill() | ServerSays() | Finished() if self.reply is not None:
                     self.reply.add(event)
                 case RoundDone() | Arrived() if self.reply is not None:
@@ -202,11 +205,22 @@ class PlainChat:
         out.add("\n".join(outline(record, self._ascii_only)))
         out.end()
 
+    def save(self, name: str) -> None:
+        """The last reply as a trace."""
+        file, known = Path(name).expanduser(), traces(self.reply)
+        if not known:
+            raise UsageError("There is no reply with rounds to save yet: ask something first.")
+        if ending(file) not in known:
+            raise UsageError(f"/save {name}: the name of a trace ends in {' or '.join(known)}.")
+        write_new(file, known[ending(file)]())
+        _narrate(f"Saved {name}; eagle-chat replay {name} shows it again.")
+
 
 _TREE = Command(
     "tree", "[ROUND]", "the draft tree of the last round, or of this one, as an outline", PlainChat.show_tree
 )
-COMMANDS = {command.name: command for command in (_TREE, *DECODING, *AGAIN, *COMING_AND_GOING)}
+_SAVE = Command("save", "FILE", "the last reply as a trace, for eagle-chat replay", PlainChat.save)
+COMMANDS = {command.name: command for command in (_TREE, _SAVE, *DECODING, *AGAIN, *COMING_AND_GOING)}
 
 
 class _Output:

@@ -1,11 +1,21 @@
 """One reply as the screen knows it: its text so far, its numbers, its rounds. No widgets here."""
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from eagle_chat.comparison import Difference
-from eagle_chat.events import SERVER, Arrived, Finished, Prefill, RoundDone, ServerSays, Started
+from eagle_chat.events import (
+    SERVER,
+    Arrived,
+    Event,
+    Finished,
+    Prefill,
+    RoundDone,
+    ServerSays,
+    SessionInfo,
+    Started,
+)
 from eagle_chat.records import RoundRecord
 from eagle_chat.server.statistics import ServerStatistics
 from eagle_chat.statistics import ReplyStatistics
@@ -15,7 +25,9 @@ from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER, figures
 class Reply:
     """Fed with the events of one reply, in order."""
 
-    def __init__(self, started: Started) -> None:
+    def __init__(self, started: Started, info: SessionInfo | None = None) -> None:
+        """`info` is what decodes it, where that is in this process and now."""
+        self.info = info
         self.prompt = started.prompt
         self.method = started.method
         self.seed = started.seed
@@ -100,6 +112,15 @@ class Reply:
             RoundDone(record, whole[start:end])
             for record, start, end in zip(self.rounds, starts, ends, strict=False)  # of no rounds none
         ]
+
+    def events(self) -> Iterator[Event]:
+        """What it was fed with, as far as a trace keeps it."""
+        yield Started(self.prompt, self.method, self.seed)
+        if self.prefill is not None:
+            yield self.prefill
+        yield from self.rounds_done()
+        if self.summary:
+            yield Finished(self.text, dict(self.summary))
 
     def text_at(self, ms: float) -> str:
         """The text that was there after `ms` of engine time: a recorded run beside one that is under way."""

@@ -10,6 +10,7 @@ from eagle_chat.conversations import SavedConversation, SavedTurn
 from eagle_chat.events import Finished, Started
 from eagle_chat.reply import Reply
 from eagle_chat.screens.conversations import ConversationsScreen
+from eagle_chat.summary import HOW_IT_ENDED, STOPPED_BY_USER
 
 if TYPE_CHECKING:
     from eagle_chat.app import EagleChatApp
@@ -22,7 +23,8 @@ class SavedReply(Reply):
         super().__init__(Started(turn.prompt, turn.method, turn.seed))
         self.add(Finished(turn.reply, turn.end or {}))
         self.problem = CUT_OFF if turn.cut_off else turn.problem
-        self._numbers = numbers(turn) if turn.end else ""
+        said_before = f" · {HOW_IT_ENDED[STOPPED_BY_USER]}"
+        self._numbers = numbers(turn).removesuffix(said_before) if turn.end else ""
 
     def footer(self) -> str:
         """The line that stood under it."""
@@ -42,12 +44,12 @@ class SavedChats:
         """The conversation on screen; the recorder learns of it when the model is loaded."""
         return self._recorder.conversation if self._app.feed.info else self._resumed
 
-    def open_list(self) -> None:
-        """All of them, on a screen of their own."""
+    def open_list(self, words: str = "") -> None:
+        """All of them, or those with these words, on a screen of their own."""
         if self._app.busy:
             self._app.say("Wait for the reply, or stop it with esc, then open another conversation.")
             return
-        self._app.push_screen(ConversationsScreen(self._recorder.library, self.current), self._chosen)
+        self._app.push_screen(ConversationsScreen(self._recorder.library, self.current, words), self._chosen)
 
     def resume(self, conversation: SavedConversation) -> None:
         """Show it, and have the session go on with it."""

@@ -20,7 +20,7 @@ from eagle_chat.more_methods import MoreMethods
 from eagle_chat.out_of_memory import is_out_of_memory, reply_ended
 from eagle_chat.recording import record_round
 from eagle_chat.saved_choices import left_behind
-from eagle_chat.summary import Outcome, summarise
+from eagle_chat.summary import STOPPED_BY_USER, Outcome, summarise
 from eagle_chat.text import Prompts, TextStream, Vocabulary
 from engine import (
     Drafter,
@@ -99,8 +99,14 @@ class ChatSession:
         yield from self._converse(self._exchange(messages, seed), stop)
 
     def again(self, *, method: str, stop: threading.Event) -> Iterator[events.Event]:
-        """The last prompt with another method and the same seed, beside the conversation."""
+        """The last prompt with another method and the same seed, beside the conversation.
+
+        Where the user stopped the reply it has as many tokens: nobody waits for the rest of it.
+        """
         last = self._need_last()
+        if last.reply and last.reply.summary.get("stopped_by") == STOPPED_BY_USER:
+            settings = replace(last.settings, max_new_tokens=last.reply.summary["new_tokens"])
+            last = replace(last, settings=settings)
         finished = yield from self._reply(last, method, stop, again=True)
         yield replace(finished, difference=self._difference(last, finished))
 

@@ -16,6 +16,7 @@ prefill). Version 1 had no markers; it is read as well.
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import platform
 import zlib
@@ -34,6 +35,7 @@ from eagle_chat.records import Dropped, RoundRecord, SizingRecord, TreeRecord
 FORMAT = "eagle-chat-trace"
 VERSION = 2
 READABLE = (1, VERSION)
+PLAIN, PACKED = ".jsonl", ".jsonl.gz"  # endings of their files
 GZIP = b"\x1f\x8b"  # how such a file begins; traces are read compressed as well
 
 
@@ -100,6 +102,21 @@ class TraceWriter:
                 f"the trace {self._file.name} cannot be written ({error.strerror}): free some space, or "
                 "leave --trace out"
             ) from None
+
+
+def ending(path: Path) -> str:
+    """Of a file's name; that of a packed trace has two parts."""
+    whole = "".join(path.suffixes[-2:]).lower()
+    return whole if whole == PACKED else path.suffix.lower()
+
+
+def trace_bytes(info: SessionInfo, events: Iterable[Event]) -> bytes:
+    """The trace of a reply that is over, from its events."""
+    file = io.StringIO()
+    writer = TraceWriter(file, info)
+    for event in events:
+        writer.write(event)
+    return file.getvalue().encode()
 
 
 @contextmanager

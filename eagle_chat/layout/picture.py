@@ -3,7 +3,16 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from eagle_chat.layout import dendrogram, explain, icicle, ladder, outline_view, selection_table, telling
+from eagle_chat.layout import (
+    contenders,
+    dendrogram,
+    explain,
+    icicle,
+    ladder,
+    outline_view,
+    selection_table,
+    telling,
+)
 from eagle_chat.layout.cells import Cell
 from eagle_chat.layout.rows import Row, has_scores, heading, legend
 from eagle_chat.phases import Phase, Sight, sight
@@ -93,6 +102,10 @@ class Picture:
             return [*about_round, *last] if free >= len(about_round) + len(last) else about_round or last
         rows = explain.inspected(self.record, node, self.width, self.ascii_only, self._sight)
         rows = rows[: max(1, self.height - (self.height >= WITH_HEADING) - LEAST_TREE)]
+        room = free - len(rows) - len(about_round) - len(last) - 1
+        against = contenders.table(self.record, node, self.width, room, self.ascii_only, self._sight)
+        if against:
+            return [*against, [], *about_round, *rows, *last]
         if free >= len(rows) + len(about_round) + len(last):
             return [*about_round, *rows, *last]
         return [*rows, *last] if free >= len(rows) + len(last) else rows

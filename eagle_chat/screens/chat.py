@@ -1,7 +1,6 @@
 """The main screen: conversation, draft tree, gauge and prompt. It shows; the app decides."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
@@ -13,9 +12,9 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from eagle_chat.calibration import Calibration
 from eagle_chat.conversation import Entry
 from eagle_chat.events import SessionInfo
+from eagle_chat.figures import Figures
 from eagle_chat.layout import acceptance
 from eagle_chat.layout.speed import Reading
 from eagle_chat.reply import Reply
@@ -25,14 +24,17 @@ from eagle_chat.widgets.fitting_footer import FittingFooter
 from eagle_chat.widgets.gauge import Gauge
 from eagle_chat.widgets.header import StatusLine
 from eagle_chat.widgets.live_tree import LiveTree
+from eagle_chat.widgets.messages import AssistantMessage
 from eagle_chat.widgets.prompt import PromptBar
 from eagle_chat.widgets.token_view import TokenView
-from eagle_chat.widgets.transcript import AssistantMessage, Transcript
+from eagle_chat.widgets.transcript import Transcript
 
 SMALLEST = (60, 16)
 # a screen has exactly one class of each list
 WIDTHS = [(0, "-tiny"), (SMALLEST[0], "-narrow"), (100, "-medium"), (160, "-wide"), (200, "-very-wide")]
 HEIGHTS = [(0, "-flat"), (SMALLEST[1], "-low"), (24, "-normal"), (32, "-high")]
+WHILE_BUSY = ("freeze", "app.pause_engine")
+NOTHING_RUNS = "The reply is over: ← → go through its rounds, . and , through their phases."
 SMALL_TREE = 12  # nodes
 WELCOME = (
     "Ask something below. The draft tree and the speed of every round appear beside the text.\n"
@@ -43,18 +45,6 @@ SERVER_WELCOME = (
     "Ask something below: the model runs on the server, with drafts of its own. How much of them it accepts "
     "appears beside the text.\nF1 explains keys and numbers."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """What the gauge shows besides the reply's own numbers."""
-
-    context: int
-    ui_share: float | None = None
-    plain_speed: float | None = None  # tokens per second of plain decoding of the same prompt
-    kv_token_bytes: int = 0  # of one token in the target's cache
-    memory: int | None = None  # bytes of the whole process
-    calibration: Calibration | None = None  # of the conversation so far
 
 
 def has_small_trees(info: SessionInfo) -> bool:
@@ -104,6 +94,7 @@ class ChatScreen(SteadyScreen[None]):
     ]
 
     busy: reactive[bool] = reactive(False, bindings=True)
+    paused: reactive[bool] = reactive(False, bindings=True)  # the engine waits, or is about to
 
     def __init__(self, title: str) -> None:
         super().__init__()
@@ -181,17 +172,7 @@ class ChatScreen(SteadyScreen[None]):
         self._painted = (reply, figures)
         if self._server and reply.server is not None:
             self.tree_view.show_instead(partial(acceptance.layout, reply.server))
-        self.gauge.show(
-            Reading(
-                reply.statistics,
-                figures.plain_speed,
-                figures.ui_share,
-                _cached(reply, figures.context),
-                figures.kv_token_bytes,
-                figures.memory,
-                figures.calibration if self.has_class("-calibration") else None,
-            )
-        )
+        self.gauge.show(figures.reading(reply, calibrated=self.has_class("-calibration")))
 
     def behind(self, reply: Reply) -> int | None:
         """Rounds that came since the view was frozen; None where it is not."""
@@ -234,11 +215,23 @@ class ChatScreen(SteadyScreen[None]):
             prompt.cursor_blink = self._blinks
 
     def on_key(self, event: events.Key) -> None:
-        """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest."""
+        """Somebody starts writing while the tree has the keys: the prompt gets this one and the rest.
+
+        Not what would have paused or frozen a reply that came to its end a moment ago.
+        """
         prompt, writes = self.prompt_bar.prompt, event.is_printable and event.key not in self.active_bindings
-        if writes and event.character and self.focused is not prompt:
-            prompt.focus()
-            prompt.insert(event.character)
+        if not writes or not event.character or self.focused is prompt:
+            return
+        if self.tree_view.record is not None and event.key in self._keys_of(*WHILE_BUSY):
+            self.prompt_bar.hint(NOTHING_RUNS)
+            return
+        prompt.focus()
+        prompt.insert(event.character)
+
+    def _keys_of(self, *actions: str) -> set[str]:
+        """The keys of actions, whether they can be done now or not."""
+        bound = (binding for _, bindings in self._binding_chain for binding in bindings)
+        return {key for key, binding in bound if binding.action in actions}
 
     def on_resize(self, event: events.Resize) -> None:
         """Say what is missing when there is no room."""
@@ -251,8 +244,8 @@ class ChatScreen(SteadyScreen[None]):
         """Offer only what does something now."""
         if action == "leave":
             return not self.busy
-        if action == "freeze":
-            return self.busy
+        if action == "freeze":  # what waits stands still by itself
+            return self.busy and (not self.paused or self.tree_view.frozen_at is not None)
         return not (action == "write" and self.focused is self.prompt_bar.prompt)
 
     def action_leave(self) -> None:
@@ -297,8 +290,3 @@ class ChatScreen(SteadyScreen[None]):
     def action_scroll_chat(self, pages: int) -> None:
         """Scroll the conversation while writing."""
         self.transcript.scroll_pages(pages)
-
-
-def _cached(reply: Reply, context: int) -> tuple[int, int] | None:
-    """Tokens in the conversation, and the longest it can get."""
-    return (reply.prefill.total + reply.statistics.new_tokens, context) if reply.prefill else None

@@ -17,6 +17,7 @@ from eagle_chat.bench_machine import hardware
 from eagle_chat.comparison import Verdict, judge
 from eagle_chat.events import SessionInfo
 from eagle_chat.reply import Reply
+from eagle_chat.reply_traces import packed_trace
 from eagle_chat.result_card import method_name, result_card
 from eagle_chat.screens.steady import SteadyScreen
 from eagle_chat.visible import visible
@@ -32,6 +33,7 @@ class CompareScreen(SteadyScreen[None]):
         Binding("escape", "close", "stop and close", id="compare.close"),
         Binding("r", "next_method", "other method", id="compare.next_method",
                 tooltip="the same prompt again, with the next method of this session"),
+        Binding("x", "save", "save both", id="compare.save", tooltip="as traces, for `eagle-chat replay`"),
         Binding("y", "copy_card", "copy result", id="compare.copy", tooltip="the result card, as text"),
     ]  # fmt: skip
 
@@ -119,12 +121,18 @@ class CompareScreen(SteadyScreen[None]):
         self.app.copy_to_clipboard(card)
         self.notify("Result card copied through the terminal (OSC 52), where it allows that.")
 
+    def action_save(self) -> None:
+        """Both runs as traces, which a replay shows on one clock."""
+        runs = [run for run in (self.drafted, self.other) if run is not None]
+        files = {f"-{run.method}{end}": make for run in runs for end, make in packed_trace(run).items()}
+        self.app.keep("race", files)  # type: ignore[attr-defined]
+
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """Offer only what does something now."""
         over = self.other is not None and self.other.over
         if action == "next_method":
             return over and len(self.methods) > 1
-        return action != "copy_card" or self.verdict is not None
+        return action not in ("copy_card", "save") or self.verdict is not None
 
     def _heading(self) -> Content:
         prompt = visible(" ".join(self.drafted.prompt.split()))

@@ -30,13 +30,13 @@ class ConversationsScreen(SteadyScreen[SavedConversation | None]):
         Binding("escape", "close", "close", id="conversations.close", key_display="esc"),
     ]
 
-    def __init__(self, library: Library, current: SavedConversation | None) -> None:
+    def __init__(self, library: Library, current: SavedConversation | None, words: str = "") -> None:
         super().__init__()
         self._library = library
         self._current = current
         self._all: list[SavedConversation] = []
         self._shown: list[SavedConversation] = []
-        self._search = Input(placeholder="search", id="conversations-search", compact=True)
+        self._search = Input(words, placeholder="search", id="conversations-search", compact=True)
         self._list = OptionList(id="conversations", markup=False)
         self._says = Static("reading…", id="conversations-says", markup=False)
 

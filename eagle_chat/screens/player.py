@@ -86,8 +86,8 @@ class PlayerScreen(SteadyScreen[None]):
 
     def on_mount(self) -> None:
         """The clock starts with the first frame."""
-        names = " and ".join(truncate(visible(name), LONGEST_NAME) for name in self.names)
-        self.status.state(f"replay of {names}")
+        one = truncate(visible(self.names[0]), LONGEST_NAME)
+        self.status.state(f"replay of {one if len(self.names) == 1 else 'two traces'}")  # named above them
         self.set_class(self.player.has_markers, "-lesson")
         self.call_after_refresh(self._start)
 

@@ -10,8 +10,9 @@ from eagle_chat.screens.chat import has_small_trees
 from eagle_chat.screens.player import PlayerScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.gauge import Gauge
+from eagle_chat.widgets.messages import UserMessage
 from eagle_chat.widgets.recorded_reply import RecordedReply
-from eagle_chat.widgets.transcript import Transcript, UserMessage
+from eagle_chat.widgets.transcript import Transcript
 
 
 class ReplayScreen(PlayerScreen):

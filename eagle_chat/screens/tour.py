@@ -17,6 +17,7 @@ from eagle_chat.tour.place import Place
 from eagle_chat.visible import visible
 from eagle_chat.widgets.draft_tree import DraftTreeView
 from eagle_chat.widgets.fitting_footer import FittingFooter
+from eagle_chat.widgets.prose import Prose
 
 BEGIN = "Space goes on, ← goes back. ↓ and ↑ point at parts of the tree. c lists the chapters."
 ASIDE = "a round beside the lesson's; esc goes back to it"
@@ -58,7 +59,7 @@ class TourScreen(SteadyScreen[None]):
         yield Static("", id="tour-title")
         with Container(id="tour-page"):
             with VerticalScroll(id="tour-words", can_focus=False):
-                yield Static("", id="tour-text", markup=False)
+                yield Prose(id="tour-text")
             with Container(id="tour-round"):
                 yield Static("", id="tour-written")
                 yield self.tree_view
@@ -81,7 +82,7 @@ class TourScreen(SteadyScreen[None]):
         """Show the place."""
         place, step = self.place, self.place.shown
         self.query_one("#tour-title", Static).update(self._title())
-        self.query_one("#tour-text", Static).update(Content(visible(place.text())))
+        self.query_one(Prose).text = visible(place.text())
         self.query_one("#tour-written", Static).update(self._written())
         self.query_one("#tour-try", Static).update(self._below())
         self.tree_view.show(step.record, step.phase)

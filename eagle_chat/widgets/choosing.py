@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from eagle_chat.code_blocks import code_blocks
 
 if TYPE_CHECKING:
-    from eagle_chat.widgets.transcript import Message
+    from eagle_chat.widgets.messages import Message
 
 CHOSEN = "-chosen"
 

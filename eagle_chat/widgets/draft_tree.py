@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal
 
-from rich.style import Style
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.geometry import Offset, Region, Size, Spacing
@@ -21,7 +20,7 @@ from eagle_chat.phases import Phase
 from eagle_chat.records import RoundRecord
 from eagle_chat.rewinding import Rewinding
 from eagle_chat.widgets.draft_tree_look import LOOK, PREFIX
-from eagle_chat.widgets.painting import reversed_at, role_styles, to_strip
+from eagle_chat.widgets.drawn_rows import DrawnRows
 
 NARROW = 60  # columns from which "auto" draws the dendrogram, if its levels are readable
 LOW = 8  # rows of tree that it takes
@@ -65,16 +64,12 @@ class DraftTreeView(ScrollView, can_focus=True):
         self.record: RoundRecord | None = None
         self.phase: Phase | None = None
         self._deepest = 0
-        self._rows: list[Row] = []
         self.node: int | None = None  # selected, numbered as in `layout.cells`
         self._pointed: int | None = None  # the mouse is over it
         self._rewinding = Rewinding()
-        self._heading: Row = []
-        self._foot: list[Row] = []
         self._picture: Picture | None = None
         self._cells: list[Cell] | None = None  # made when a node is pointed at
-        self._strips: dict[int, Strip] = {}
-        self._styles: dict[str, Style] = {}
+        self._drawn = DrawnRows(self, PREFIX)
         self._instead: Callable[[int, int, bool], list[Row]] | None = None
 
     def show_instead(self, draw: Callable[[int, int, bool], list[Row]]) -> None:
@@ -130,7 +125,8 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def text(self) -> str:
         """The whole picture as plain text."""
-        return "\n".join(row_text(row).rstrip() for row in (self._heading, *self._rows, *self._foot) if row)
+        drawn = self._drawn
+        return "\n".join(row_text(row).rstrip() for row in (drawn.heading, *drawn.rows, *drawn.foot) if row)
 
     def action_cycle_view(self) -> None:
         """Go to the next view that can be read at this size; after the last one it is automatic again."""
@@ -200,33 +196,17 @@ class DraftTreeView(ScrollView, can_focus=True):
         self._show_selected()
 
     def notify_style_update(self) -> None:
-        self._styles.clear()
-        self._strips.clear()
+        self._drawn.restyle()
         super().notify_style_update()
 
     def render_line(self, y: int) -> Strip:
-        if not self._styles:
-            self._styles = role_styles(self, PREFIX, ROLES)
-        width, height = self.size
-        above, below = bool(self._heading), len(self._foot)
-        if above and y == 0:
-            return self._fixed(-1, self._heading, width)
-        if y >= height - below:
-            place = y - height + below
-            return self._fixed(-2 - place, self._foot[place], width)
-        x, top = self.scroll_offset
-        index = y - above + top
-        if not 0 <= index < len(self._rows):
-            return Strip.blank(width, self.rich_style)
-        if index not in self._strips:
-            self._strips[index] = self._tree_line(index)
-        return self._strips[index].crop_extend(x, x + width, self.rich_style)
+        return self._drawn.line(y, self.size, self.scroll_offset, self._selected_cell())
 
     def _in_foot(self, place: Offset) -> bool:
-        return place.y >= self.size.height - len(self._foot)
+        return place.y >= self.size.height - len(self._drawn.foot)
 
     def _node_at(self, place: Offset) -> int | None:
-        x, y = place + self.scroll_offset - (0, bool(self._heading))
+        x, y = place + self.scroll_offset - (0, self._drawn.above)
         cell = cell_at(self._picture_cells(), y, x)
         return cell.node if cell else None
 
@@ -234,16 +214,6 @@ class DraftTreeView(ScrollView, can_focus=True):
         if node != self._pointed:
             self._pointed = node
             self._arrange()
-
-    def _tree_line(self, index: int) -> Strip:
-        strip = to_strip(self._rows[index], self._styles)
-        cell = self._selected_cell()
-        return reversed_at(strip, cell.x, cell.width) if cell and cell.row == index else strip
-
-    def _fixed(self, key: int, row: Row, width: int) -> Strip:
-        if key not in self._strips:
-            self._strips[key] = to_strip(row, self._styles)
-        return self._strips[key].crop_extend(0, width, self.rich_style)
 
     def _select(self, node: int | None) -> None:
         """Mark a node and stay at its round: while a reply runs, the next one comes in a moment."""
@@ -257,9 +227,9 @@ class DraftTreeView(ScrollView, can_focus=True):
     def _show_selected(self) -> None:
         """Scroll to the selected node."""
         if cell := self._selected_cell():
-            above = int(bool(self._heading))
+            above = self._drawn.above
             region = Region(cell.x, cell.row + above, cell.width, 1)
-            spacing = Spacing(above, 0, len(self._foot), 0)
+            spacing = Spacing(above, 0, len(self._drawn.foot), 0)
             # by force: its bar may not be there yet
             self.scroll_to_region(region, spacing=spacing, animate=False, force=True)
 
@@ -284,13 +254,12 @@ class DraftTreeView(ScrollView, can_focus=True):
         width, height = self.size
         if not width or not height:
             return
-        self._strips.clear()
         self._picture = self._cells = None
-        self._heading, self._foot = [], []
         if self.record is None:
             nothing: list[Row] = [[(f" {EMPTY}", "label")]]
-            self._rows = self._instead(width, height, self.ascii_only) if self._instead else nothing
-            self._scroll_over(Size(0, len(self._rows)))
+            rows = self._instead(width, height, self.ascii_only) if self._instead else nothing
+            self._drawn.replace(rows)
+            self._scroll_over(Size(0, len(rows)))
         else:
             picture = Picture(self.record, self.shown_view, width, height, self.ascii_only, self.phase)
             self._draw(picture)
@@ -298,14 +267,14 @@ class DraftTreeView(ScrollView, can_focus=True):
 
     def _draw(self, picture: Picture) -> None:
         self._picture = picture
-        self._heading = picture.heading(self._rewinding.newest)
-        self._rows = picture.tree()
+        rows = picture.tree()
         node = self.node if self._pointed is None else self._pointed
         closer = self.has_focus or self._rewinding.held or node is not None or self.phase is not None
-        self._foot = picture.words(node, self._rows) if closer else picture.legend(self._rows)
+        foot = picture.words(node, rows) if closer else picture.legend(rows)
+        self._drawn.replace(rows, picture.heading(self._rewinding.newest), foot)
         needed = picture.columns()
-        fixed = bool(self._heading) + len(self._foot)
-        self._scroll_over(Size(needed if needed > picture.width else 0, len(self._rows) + fixed))
+        height = len(rows) + self._drawn.fixed
+        self._scroll_over(Size(needed if needed > picture.width else 0, height))
 
     def _scroll_over(self, needed: Size) -> None:
         """A picture that fits is as high as the view: every other height would mean a new layout."""
@@ -314,6 +283,5 @@ class DraftTreeView(ScrollView, can_focus=True):
     def _count_on(self) -> None:
         """Only the heading of a round that is held changes while more of them come."""
         if self._picture is not None:
-            self._heading = self._picture.heading(self._rewinding.newest)
-            self._strips.pop(-1, None)
+            self._drawn.head(self._picture.heading(self._rewinding.newest))
             self.refresh()

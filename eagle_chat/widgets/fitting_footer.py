@@ -31,7 +31,9 @@ class FittingFooter(Footer):
     def _least_needed(self, keys: list[Widget]) -> list[Widget]:
         """The keys that may go, the first to go first."""
         named = [each for each in keys if isinstance(each, FooterKey) and not each.has_class(PALETTE)]
-        first = [each for action in LEFT_OUT_FIRST for each in named if each.action == action]
+        first = [
+            each for action in LEFT_OUT_FIRST for each in named if each.action.partition("(")[0] == action
+        ]
         rest = [each for each in reversed(named) if each not in first and each.action not in STAY]
         return [*first, *rest]
 

@@ -8,6 +8,8 @@ from textual.message import Message
 from eagle_chat.screens.go_to import GoToScreen
 from eagle_chat.widgets.draft_tree import DraftTreeView
 
+NOTHING_THAT_WAY = "no notable round that way"
+
 
 class LiveTree(DraftTreeView):
     """Says when somebody moves through the rounds, and when one is wanted that has not been decoded."""
@@ -85,7 +87,7 @@ class LiveTree(DraftTreeView):
         if self._rewinding.notable(way):
             self._moved()
         else:
-            self.post_message(self.Missed("no notable round that way"))
+            self.post_message(self.Missed(NOTHING_THAT_WAY))
 
     def action_go_to(self) -> None:
         """Ask where to."""

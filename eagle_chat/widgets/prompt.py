@@ -79,17 +79,28 @@ class Prompt(TextArea):
             self._bindings.key_to_bindings.pop(key, None)
 
     async def _on_key(self, event: events.Key) -> None:
-        # bindings run in the app, which may be ahead of the letters that still wait here: in a burst
-        # of keys they would send or break the line too early
         self.suggestions.follow(self.text)
         action = self._action_of(event)
         if action is not None:
-            event.stop()
-            event.prevent_default()
             action()
+        elif not await self._ran_binding(event):
+            return
+        event.stop()
+        event.prevent_default()
+
+    async def _ran_binding(self, event: events.Key) -> bool:
+        """Whether a binding of ours took the key.
+
+        Left alone, bindings run when the key has come up to the app, and letters that wait here are ahead of
+        it: in a burst of keys ctrl+u would delete what was typed after it, and enter send too early.
+        """
+        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
+        if bound is None or bound.node is not self:
+            return False
+        return await self.app.run_action(bound.binding.action, self)
 
     def _action_of(self, event: events.Key) -> Callable[[], None] | None:
-        """What a key does that is not for the text."""
+        """What a key does that means something else now."""
         if self.suggestions.is_open:
             choosing: dict[str, Callable[[], None]] = {
                 "tab": self.action_complete,
@@ -97,14 +108,8 @@ class Prompt(TextArea):
                 "up": partial(self.suggestions.move, -1),
                 "down": partial(self.suggestions.move, 1),
             }
-            if event.key in choosing:
-                return choosing[event.key]
-        elif self.editing and event.key == "escape":
-            return self._leave_edit
-        bound = None if event.is_printable else self.screen.active_bindings.get(event.key)
-        if bound is None or bound.node is not self:
-            return None
-        return {"send": self.action_send, "newline": self.action_newline}.get(bound.binding.action)
+            return choosing.get(event.key)
+        return self._leave_edit if self.editing and event.key == "escape" else None
 
     def on_text_area_changed(self) -> None:
         """What is written may be the beginning of a command."""
@@ -206,12 +211,13 @@ class PromptBar(Vertical):
             self._standing = text
         self._show(text)
         if text and not stays:
-            self.set_timer(HINT_SECONDS, lambda: self._forget(text))
+            self.set_timer(HINT_SECONDS, lambda: self.forget(text))
+
+    def forget(self, text: str) -> None:
+        """Take a sentence away where it still stands."""
+        if self._hint == text:
+            self._show(self._standing)
 
     def _show(self, text: str) -> None:
         self._hint = text
         self.border_title = Content(f" {text} " if text else "")
-
-    def _forget(self, text: str) -> None:
-        if self._hint == text:
-            self._show(self._standing)

@@ -7,7 +7,7 @@ from textual.widgets import Static
 from eagle_chat.replaying import Frame, Replay
 from eagle_chat.visible import visible
 from eagle_chat.widgets.light_markdown import light_markdown
-from eagle_chat.widgets.transcript import Message
+from eagle_chat.widgets.messages import Message
 
 
 class RecordedReply(Message):

@@ -9,8 +9,8 @@ from textual.app import App
 from textual.pilot import Pilot
 
 from eagle_chat.app import EagleChatApp
+from eagle_chat.widgets.messages import AssistantMessage, UserMessage
 from eagle_chat.widgets.prompt import Prompt
-from eagle_chat.widgets.transcript import AssistantMessage, UserMessage
 from tests.eagle_chat.fake_session import FakeSession, factory
 
 Chat = tuple[EagleChatApp, Pilot[None]]

@@ -393,3 +393,24 @@ def test_a_method_that_is_not_here_stays_away() -> None:
     session = {"method": "medusa", "temperature": "hot", "seed": -1, "top_p": 0.5}
     now = Choices("eagle2", temperature=0.3)
     assert saved_choices(session, now, ("none", "eagle2")) == replace(now, top_p=0.5)
+
+
+def test_a_resumed_reply_says_once_that_it_was_stopped(library: Library) -> None:
+    """Catches the numbers of a saved reply that end in the word they began with."""
+
+    async def hold_stopped() -> None:
+        pace = threading.Semaphore(5)
+        async with chat(FakeSession(pace=pace), size=SMALL, recorder=Recorder(library)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await wait_until(lambda: app.reply is not None and len(app.reply.rounds) == 5)
+            await pilot.press("escape")
+            await reply_over(app, pilot)
+
+    async def test() -> None:
+        await hold_stopped()
+        async with chat(
+            FakeSession(), size=SMALL, recorder=Recorder(library), resume=library.find("last")
+        ) as (app, _):
+            assert str(app.chat.query_one(".numbers", Static).content).count("stopped") == 1
+
+    run(test)

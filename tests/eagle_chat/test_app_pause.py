@@ -30,6 +30,11 @@ async def pause(app: EagleChatApp, pilot, pace: threading.Semaphore, at: int = 5
     await wait_until(lambda: app.chat.tree_view.record.index == at + 1)
 
 
+def footer(app: EagleChatApp) -> str:
+    """The line of keys."""
+    return picture(app).splitlines()[-1]
+
+
 def pacing(at: int = 5) -> tuple[FakeSession, threading.Semaphore]:
     pace = threading.Semaphore(at + 1)
     return FakeSession(pace=pace), pace
@@ -205,5 +210,69 @@ def test_jumps_through_the_reply() -> None:
             await pilot.press("N")
             await pilot.pause()
             assert "no notable round that way" in picture(app)
+
+    run(test)
+
+
+def test_the_keys_of_a_pause_fit_80_columns() -> None:
+    """Catches the footer that offered to freeze what stood still, and not the key that lets it go on."""
+
+    async def test() -> None:
+        session, pace = pacing()
+        async with chat(session, size=(80, 24), budget=FREE()) as (app, pilot):
+            await send(app, pilot, "sky")
+            await at_round(app, 5)
+            await pilot.press("tab")
+            await wait_until(lambda: "p pause" in footer(app))
+            assert "space freeze" in footer(app)
+            await pilot.press("p")
+            pace.release()
+            await wait_until(lambda: app.pausing.waiting)
+            for _ in range(2):
+                await wait_until(lambda: "space" not in footer(app))
+                assert "p pause" in footer(app)
+                assert "., phase" in footer(app)
+                await pilot.press("full_stop")
+                await pilot.pause()
+            await pilot.press("p")
+            pace.release(200)
+            await reply_over(app, pilot)
+
+    run(test)
+
+
+def test_a_pause_that_comes_too_late_writes_nothing() -> None:
+    """Catches the p and the space that went into the prompt because the reply had just ended."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(80, 24)) as (app, pilot):
+            await pilot.press("tab", "p")
+            assert app.chat.prompt_bar.prompt.text == "p"  # nothing to pause was ever there: somebody writes
+            app.chat.prompt_bar.prompt.clear()
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("tab", "p", "space")
+            assert app.chat.prompt_bar.prompt.text == ""
+            assert "The reply is over" in picture(app)
+            assert app.focused is app.chat.tree_view
+            await pilot.press("y", "o", "u")
+            await pilot.press("q")
+            assert app.chat.prompt_bar.prompt.text.endswith("q")
+
+    run(test)
+
+
+def test_a_miss_is_forgotten_with_the_next_jump() -> None:
+    """Catches 'no notable round that way' above a notable round."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(80, 24)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("tab", "home", "N")
+            assert "no notable round that way" in picture(app)
+            await pilot.press("right")
+            await pilot.pause()
+            assert "no notable round that way" not in picture(app)
 
     run(test)

@@ -240,3 +240,21 @@ def test_a_new_chat_forgets_the_rounds() -> None:
             assert app.chat.tree_view.record is None
 
     run(test)
+
+
+def test_a_window_that_was_too_small_leaves_the_keys_where_they_were() -> None:
+    """Catches a tree that has lost the focus to the conversation when its window is large again."""
+
+    async def test() -> None:
+        async with chat(FakeSession(), size=(80, 24)) as (app, pilot):
+            await send(app, pilot, "sky")
+            await reply_over(app, pilot)
+            await pilot.press("tab", "left")
+            for size in ((50, 12), (160, 50)):
+                await pilot.resize_terminal(*size)
+                await pilot.pause()
+                assert ("needs 60×16" in picture(app)) == (size == (50, 12))
+                assert ("draft" in picture(app)) == (size != (50, 12))
+                assert app.focused is app.chat.tree_view
+
+    run(test)

@@ -48,6 +48,21 @@ def test_a_burst_of_keys_is_taken_in_order() -> None:
     run(test)
 
 
+def test_a_burst_of_editing_keys_is_taken_in_order() -> None:
+    """Catches ctrl+u and backspace that come after the letters typed behind them, where the app is busy."""
+
+    async def test() -> None:
+        session = FakeSession()
+        async with chat(session) as (app, _):
+            app.chat.prompt_bar.prompt.put("left from before")
+            for key in ("ctrl+u", *"teh", "backspace", "backspace", *"he", "left", *"g", "enter"):
+                app.post_message(events.Key(key, key if len(key) == 1 else None))
+            await wait_until(lambda: session.asked)
+            assert session.asked == ["thge"]
+
+    run(test)
+
+
 def test_pasting_never_sends() -> None:
     """Catches a pasted line break that is taken for enter."""
 

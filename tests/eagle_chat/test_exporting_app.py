@@ -46,7 +46,7 @@ def test_the_chat_is_kept(here: Path) -> None:
             assert str(here) in picture(app) or "Saved" in picture(app)
 
     run(test)
-    assert saved(here, "text") == [".html", ".md"]
+    assert saved(here, "text") == [".gz", ".html", ".md"]
     assert saved(here, "screen") == saved(here, "tree") == [".png", ".svg"]
     text = next(here.glob("*.md")).read_text()
     assert text.count(SKY) == 2

@@ -15,6 +15,7 @@ from eagle_chat.errors import EXIT_INTERRUPTED
 from eagle_chat.events import Event, RoundDone
 from eagle_chat.layout.outline import outline
 from eagle_chat.plain import PlainChat
+from eagle_chat.recorded import load_recording
 from eagle_chat.word_wrap import WordWrap
 from tests.eagle_chat.conftest import Ran
 from tests.eagle_chat.fake_session import SKY, FakeSession
@@ -49,6 +50,19 @@ def test_every_line_is_a_prompt(piped: Callable[..., Ran]) -> None:
     assert ran.err.count("you> ") == 4
     assert ran.err.count("tok/s, τ 1.95, eagle2, seed 123") == 2
     assert ran.err.count("accepted by depth 67 % 43 % 0 %\n") == 2
+
+
+def test_a_reply_is_saved_for_a_replay(piped: Callable[..., Ran], tmp_path: Path) -> None:
+    """Catches a chat line by line whose replies cannot be replayed, or a file that was overwritten."""
+    file = tmp_path / "sky.jsonl.gz"
+    ran = piped(FakeSession(), f"/save {file}", "sky", "/save sky.md", f"/save {file}", f"/save {file}")
+    said = [line for line in ran.err.split("you> ") if line]
+    assert "There is no reply with rounds" in said[1]
+    assert "ends in .jsonl or .jsonl.gz" in said[3]
+    assert f"eagle-chat replay {file}" in said[4]
+    assert "is there already" in said[5]
+    trace = load_recording(file)
+    assert (trace.header["prompt"], trace.summary["text"]) == ("sky", SKY)
 
 
 def test_commands(piped: Callable[..., Ran]) -> None:
@@ -184,6 +198,7 @@ def test_a_signal_that_does_not_wake_the_waiting(tmp_path: Path) -> None:
     """
     program = f"""
 import signal, threading, time
+import eagle_chat.plain, tests.eagle_chat.fake_session  # a signal that comes while they load is not heard
 def strike():
     for _ in range(2):
         time.sleep(0.3)  # too early would only prove less

@@ -147,6 +147,15 @@ def test_stopping_keeps_the_text_and_goes_on(session):
     assert fresh.summary["tokens"] == after.summary["tokens"]
 
 
+def test_what_was_stopped_is_compared_as_far_as_it_went(session):
+    """Catches a comparison that goes on for minutes behind a reply that was stopped after a few words."""
+    stop = threading.Event()
+    partial = finished(stop_after(3, session.ask("One", seed=1, stop=stop), stop)).summary
+    plain = finished(list(session.again(method="none", stop=threading.Event())))
+    assert plain.summary["tokens"] == partial["tokens"]
+    assert plain.difference is None
+
+
 def test_stopping_before_the_first_word_leaves_no_trace(session):
     """Catches two user turns in a row, which many templates refuse."""
     stop = threading.Event()

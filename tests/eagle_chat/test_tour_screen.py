@@ -66,6 +66,17 @@ def test_walking_through(size: tuple[int, int]) -> None:
     run(test)
 
 
+def test_a_number_and_its_sign_stay_together() -> None:
+    """Catches a line of the third chapter that began with the % of the line above."""
+
+    async def test() -> None:
+        async with touring(3) as (app, _):
+            assert "‘re’ has 19" in " ".join(picture(app).split())
+            assert not any(line.strip().startswith("%") for line in picture(app).splitlines())
+
+    run(test)
+
+
 def test_keys() -> None:
     """Catches keys that do nothing, or lose the place."""
 
