@@ -104,6 +104,11 @@ class TrainingRun:
         style = Style(lengths=tuple(min(length, self.target.context) for length in Style.lengths))
         return Synthesis(self.target.model, self.prompts.layout(self.stop_ids), self.taps, style=style)
 
+    @property
+    def _lm_head(self) -> Tensor:
+        """[V, H], the target's."""
+        return self.target.lm_head.weight.detach()
+
     def measure(self) -> tuple[Speeds, Sizes]:
         """What the plan will take on this machine, found out in seconds."""
         import torch
@@ -111,8 +116,8 @@ class TrainingRun:
         from engine.training import expected_sizes, measure_speeds
 
         ids = torch.arange(min(self.plan.vocabulary, self.target.vocabulary))
-        network = make_network(self.plan, self.target, self.shape, self.inner, self._target_rows(ids))
-        synthesis, lm_head = self.synthesis(), self.target.lm_head.weight.detach()
+        synthesis, lm_head = self.synthesis(), self._lm_head
+        network = make_network(self.plan, self.target, self.shape, self.inner, lm_head[: len(ids)])
         speeds = measure_speeds(synthesis, network, self.target.embedding, lm_head, self._settings(1), ids)
         sizes = expected_sizes(self.target, synthesis, network, self.shape)
         if self.plan.data:
@@ -248,17 +253,18 @@ class TrainingRun:
             save_file({"ids": self.draft_vocab}, partial)
             partial.replace(kept)
         self.covered = share_covered(self.corpus, self.draft_vocab)
+        lm_head, ids = self._lm_head, self.draft_vocab
         network = make_network(
-            self.plan, self.target, self.shape, self.inner, self._target_rows(self.draft_vocab)
+            self.plan, self.target, self.shape, self.inner, lm_head[ids.to(lm_head.device)]
         )
         self.trainer = Trainer(
             network,
             self.target.embedding,
-            self.target.lm_head.weight.detach(),
+            lm_head,
             self.corpus,
             self._settings(self.corpus.tokens),
             self.folder,
-            self.draft_vocab,
+            ids,
         )
         return self.trainer
 
@@ -273,10 +279,6 @@ class TrainingRun:
             longest=min(TrainingSettings.longest, self.target.context),
             seed=plan.seed,
         )
-
-    def _target_rows(self, ids: Tensor) -> Tensor:
-        """[D, H] of the target's LM head."""
-        return self.target.lm_head.weight[ids.to(self.target.device)].clone()
 
     def _export(self, trainer: Trainer) -> None:
         """Write the head, and read it back as strictly as any other."""
