@@ -20,20 +20,20 @@ ALIAS = "smollm2-135m"
 
 # One prompt for each kind of the paper's tasks, and what τ may not fall below (the mean is held tighter).
 PROMPTS = {
-    "chat": ("I am moving to a small town next month. What should I find out about it before I go?", 2.7),
-    "code": ("Write a Python function that counts the vowels in a string.", 2.7),
-    "maths": ("Tom has 12 marbles. He gives 3 to each of 2 friends. How many does he keep? Explain.", 1.9),
-    "instruction": ("List five things to check before a long car journey.", 2.0),
-    "question": ("Why is the sky blue?", 1.8),
+    "chat": ("I am moving to a small town next month. What should I find out about it before I go?", 2.8),
+    "code": ("Write a Python function that counts the vowels in a string.", 3.2),
+    "maths": ("Tom has 12 marbles. He gives 3 to each of 2 friends. How many does he keep? Explain.", 2.5),
+    "instruction": ("List five things to check before a long car journey.", 2.3),
+    "question": ("Why is the sky blue?", 1.9),
     "summary": (
         "Shorten this: The old bridge over the river was closed on Monday after engineers found cracks in "
         "two of its pillars. The town council said repairs would take at least six weeks and that buses "
         "would be sent around the valley. Shop owners fear that fewer visitors will come during the summer.",
-        1.3,
+        1.7,
     ),
 }
-FLOOR = 2.3  # of the mean; 2.49 was measured
-FLOORS = {"medusa": 1.5, "hydra": 1.7, "draft-model": 1.35}  # 1.63, 1.87 and 1.46 were measured
+FLOOR = 2.5  # of the mean; 2.67 was measured
+FLOORS = {"medusa": 1.5, "hydra": 1.7, "draft-model": 1.35}  # 1.63, 1.90 and 1.46 were measured
 
 
 def measured(options: Options) -> Score:
