@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, TextIO
 
 from eagle_chat.choices import Choices
@@ -213,7 +214,7 @@ class PlainChat:
         if ending(file) not in known:
             raise UsageError(f"/save {name}: the name of a trace ends in {' or '.join(known)}.")
         write_new(file, known[ending(file)]())
-        _narrate(f"Saved {name}; eagle-chat replay {name} shows it again.")
+        _narrate(f"Saved {name}; eagle-chat replay {quote(str(file))} shows it again.")
 
 
 _TREE = Command(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from eagle_chat.errors import UsageError
@@ -37,7 +38,7 @@ def save(app: EagleChatApp, name: str) -> None:
             ".md or .html the conversation, .svg or .png the tree."
         )
     write_new(file, make())
-    shown = f"; `eagle-chat replay {file.name}` shows it again" if ending(file) in known else ""
+    shown = f"; `eagle-chat replay {quote(str(file))}` shows it again" if ending(file) in known else ""
     app.say(f"Saved {name}{shown}.")
 
 
