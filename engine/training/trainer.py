@@ -17,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from engine.memory import free_cached_memory
 from engine.training.batches import Batch, load_batch, plan_batches
 from engine.training.corpus import Corpus, Place
 from engine.training.network import DraftNetwork
@@ -110,6 +111,7 @@ class Trainer:
                     yield self._validate()
                 if time.monotonic() - saved > SAVE_SECONDS:
                     self._save()
+                    free_cached_memory()  # batches of ever new shapes leave holes: 1.3 of 2.2 GB after 140
                     saved = time.monotonic()
                 if self._progress["pairs"] >= self.settings.pairs:
                     break
