@@ -61,8 +61,10 @@ def fused(weights: Sequence[Tensor], biases: Sequence[Tensor | None]) -> Linear:
     return Linear(torch.cat(tuple(weights)) if len(weights) > 1 else weights[0], bias)
 
 
-def trimmed(linear: nn.Linear | Linear, rows: Tensor) -> Linear:
-    """The outputs `rows` alone: an LM head for some of the tokens."""
+def trimmed(linear: nn.Linear | Linear, rows: Tensor | None) -> nn.Linear | Linear:
+    """The outputs `rows` alone: an LM head for some of the tokens. Itself where that is None, for all."""
+    if rows is None:
+        return linear
     bias = None if linear.bias is None else linear.bias[rows].detach()
     return Linear(linear.weight[rows].detach(), bias)
 

@@ -32,7 +32,7 @@ class DraftVocabulary:
         self.lm_head, self.ids = lm_head, ids
         self._whole = whole if ids is not None else None
         self._is_costly = isinstance(whole, Linear) and whole.unpacks
-        self._known = set(ids.tolist()) if ids is not None and whole is not None else set()
+        self._always = frozenset(ids.tolist() if ids is not None and whole is not None else ())
         self._places: dict[int, int] = {}  # of the text's own tokens, where each first stands, in that order
         self._length = 0  # tokens of the text that were read
         self._used = 0  # rows that stood for a token when the text was read
@@ -68,9 +68,8 @@ class DraftVocabulary:
         if self._whole is None:
             return
         for place in range(self._length, len(tokens)):
-            if tokens[place] not in self._known:
-                self._known.add(tokens[place])
-                self._places[tokens[place]] = place
+            if tokens[place] not in self._always:
+                self._places.setdefault(tokens[place], place)
         self._length = len(tokens)
         if self._kept < len(self._places) and (self._is_new or not self._is_costly):
             self._add([*self._places][self._kept :], self._whole)
@@ -83,10 +82,7 @@ class DraftVocabulary:
         """Only the first `length` tokens are still the text."""
         self._is_new = True
         self._length = min(self._length, length)
-        gone = [token for token, place in self._places.items() if place >= length]
-        for token in gone:
-            del self._places[token]
-            self._known.discard(token)
+        self._places = {token: place for token, place in self._places.items() if place < length}
         self._kept = min(self._kept, len(self._places))
 
     def only(self, rows: Tensor) -> DraftVocabulary:
@@ -127,5 +123,4 @@ def proposing(whole: nn.Linear | Linear, ids: Tensor | None, *, grows: bool = Tr
 
     All of them where `ids` is None.
     """
-    lm_head = whole if ids is None else trimmed(whole, ids)
-    return DraftVocabulary(lm_head, ids, whole if grows else None)
+    return DraftVocabulary(trimmed(whole, ids), ids, whole if grows else None)

@@ -37,7 +37,7 @@ class SharedLlama:
         self.length = 0  # tokens in the KV caches
         self.embedding = embedding
         self.draft_vocab = draft_vocab
-        self.lm_head = lm_head if draft_vocab is None else trimmed(lm_head, draft_vocab)
+        self.lm_head = trimmed(lm_head, draft_vocab)
         layers = sum(name.endswith("input_layernorm.weight") for name in tensors)
         names = [f"model.layers.{i}" for i in range(layers)]
         self.eps = shape.rms_norm_eps
